@@ -1,0 +1,31 @@
+"""Make and check ids: UUIDv7 text, so that ids sort by the time they were made."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+def new_id(now: int) -> str:
+    """A new UUIDv7 for the instant `now` (ms)."""
+    raw = bytearray(now.to_bytes(6, "big") + os.urandom(10))
+    raw[6] = 0x70 | (raw[6] & 0x0F)
+    raw[8] = 0x80 | (raw[8] & 0x3F)
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` has the form of a job id."""
+    return _ID.fullmatch(text) is not None
+
+
+def session_id(secret: str, job_id: str, epoch: int) -> str:
+    """The Spark session of one detached attempt: uuid5 of run and epoch under the store's secret.
+
+    The id is a secret itself: whoever knows it shares the session, so it must not be computable from the run's id.
+    """
+    return str(uuid.uuid5(uuid.UUID(secret), f"{job_id}/{epoch}"))

@@ -1,0 +1,344 @@
+"""Translate between the contract's messages and the core's records. No decision is made here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from protobuf import Oneof
+
+from loam_lab.core import check, ids, lifecycle
+from loam_lab.core import job as core
+from loam_lab.errors import Invalid
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.store import records
+
+_STATE_TO_PB = {
+    core.State.BLOCKED: pb.JobState.BLOCKED,
+    core.State.SCHEDULED: pb.JobState.SCHEDULED,
+    core.State.READY: pb.JobState.READY,
+    core.State.RUNNING: pb.JobState.RUNNING,
+    core.State.SUCCEEDED: pb.JobState.SUCCEEDED,
+    core.State.FAILED: pb.JobState.FAILED,
+    core.State.CANCELLED: pb.JobState.CANCELLED,
+}
+_STATE_FROM_PB = {value: key for key, value in _STATE_TO_PB.items()}
+_HOLD = {"": pb.Hold.NO_HOLD, "stalled": pb.Hold.STALLED, "quieting": pb.Hold.QUIETING}
+_END = {
+    "": pb.AttemptEnd.OPEN,
+    "succeeded": pb.AttemptEnd.ATTEMPT_SUCCEEDED,
+    "failed": pb.AttemptEnd.ATTEMPT_FAILED,
+    "released": pb.AttemptEnd.RELEASED,
+    "cancelled": pb.AttemptEnd.ATTEMPT_CANCELLED,
+    "lost": pb.AttemptEnd.LOST,
+}
+_CLAIM = {"unknown": pb.Claim.UNKNOWN, "certain": pb.Claim.CERTAIN, "one_of": pb.Claim.ONE_OF}
+_EVENT = {str(kind): getattr(pb.EventKind, kind.name) for kind in core.EventKind}
+_EVENT_NAME = {value: key for key, value in _EVENT.items()}
+
+
+def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.NewJob:
+    """A job to accept, from its checked spec.
+
+    Raises:
+        Invalid: a field is wrong; the message names it.
+    """
+    task = spec.task
+    if task is None:
+        raise Invalid("job has no task", field="task")
+    check.json_text(task.payload or b"{}", field="task.payload", kind=dict)
+    run_at = check.instant(spec.run_at_ms, field="run_at_ms") or now
+    priority = check.number(spec.priority, field="priority", least=-100, most=100)
+    job = core.Job(
+        seq=0,
+        id=ids.new_id(now),
+        namespace=namespace,
+        queue=check.word(spec.queue or "default", field="queue"),
+        state=core.State.READY,
+        rank=lifecycle.rank(run_at, priority),
+        run_at=run_at,
+        created_at=now,
+        retry=_retry(spec.retry),
+    )
+    return core.NewJob(
+        job,
+        engine=check.word(task.engine, field="task.engine"),
+        name=check.text(task.name, field="task.name"),
+        payload=task.payload or b"{}",
+        actor=actor,
+        priority=priority,
+        timeout_ms=check.number(spec.timeout_ms, field="timeout_ms", least=0, most=31_536_000_000, unit=" ms"),
+        headers={
+            check.word(key, field="headers"): check.text(value, field=f"headers[{key}]", most=10_000, empty=True)
+            for key, value in spec.headers.items()
+        },
+        tags=tuple(check.word(tag, field="tags") for tag in spec.tags),
+    )
+
+
+def _retry(policy: pb.RetryPolicy | None) -> core.RetryPolicy:
+    if policy is None:
+        return core.RetryPolicy()
+    default = core.RetryPolicy()
+    attempts = policy.max_attempts if policy.has_field("max_attempts") else default.max_attempts
+    lost = policy.max_lost if policy.has_field("max_lost") else max(default.max_lost, attempts)
+    year = 31_536_000_000
+    return core.RetryPolicy(
+        max_attempts=check.number(attempts, field="retry.max_attempts", least=1, most=1_000),
+        max_lost=check.number(lost, field="retry.max_lost", least=1, most=1_000),
+        base_ms=check.number(policy.base_ms or default.base_ms, field="retry.base_ms", least=1, most=year, unit=" ms"),
+        cap_ms=check.number(policy.cap_ms or default.cap_ms, field="retry.cap_ms", least=1, most=year, unit=" ms"),
+        max_age_ms=check.number(policy.max_age_ms, field="retry.max_age_ms", least=0, most=10 * year, unit=" ms"),
+    )
+
+
+def token(message: pb.LeaseToken | None) -> core.LeaseToken:
+    """A lease token; its job id must have the form of one."""
+    if message is None or not ids.is_id(message.job_id):
+        raise Invalid(f"token has no job id: {message.job_id if message else ''!r}", field="token")
+    return core.LeaseToken(message.job_id, message.epoch)
+
+
+def token_message(value: core.LeaseToken) -> pb.LeaseToken:
+    """The token as a message."""
+    return pb.LeaseToken(job_id=value.job_id, epoch=value.epoch)
+
+
+def ending(message: api.Completion) -> core.Ending:
+    """How an attempt ended.
+
+    Raises:
+        Invalid: none or no sensible way is given.
+    """
+    match message.how:
+        case Oneof(field="succeeded", value=result):
+            check.json_text(result or b"null", field="succeeded", most=check.MAX_RESULT_BYTES)
+            return core.Succeeded(result)
+        case Oneof(field="failed", value=failed):
+            return core.Failed(failure(failed), lost=message.lost)
+        case Oneof(field="cancelled", value=True):
+            return core.Cancelled()
+        case Oneof(field="released", value=True):
+            return core.Released()
+    raise Invalid("completion says no ending: succeeded, failed, cancelled or released", field="how")
+
+
+def failure(message: pb.Failure) -> core.Failure:
+    """An error in words, cut to what is worth keeping."""
+    return core.Failure(
+        message.kind[:200] or "Error",
+        message.message[:20_000],
+        message.traceback[:200_000],
+        message.permanent,
+        check.number(message.retry_after_ms, field="retry_after_ms", least=0, most=31_536_000_000, unit=" ms"),
+    )
+
+
+def failure_message(value: core.Failure | None) -> pb.Failure | None:
+    """The error as a message."""
+    if value is None:
+        return None
+    return pb.Failure(kind=value.kind, message=value.message, traceback=value.traceback, permanent=value.permanent)
+
+
+def progress_record(message: pb.Progress, now: int) -> dict[str, Any]:
+    """A progress as it is stored; a fraction stays within 0 and 1."""
+    record: dict[str, Any] = {"text": message.text[:1_000], "at": now}
+    if message.has_field("fraction"):
+        if not 0.0 <= message.fraction <= 1.0:
+            raise Invalid(f"fraction is {message.fraction}; it must be from 0 to 1", field="progress.fraction")
+        record["fraction"] = message.fraction
+    if message.has_field("done"):
+        record["done"] = message.done
+    if message.has_field("total"):
+        record["total"] = message.total
+    return record
+
+
+def progress_message(record: dict[str, Any] | None) -> pb.Progress | None:
+    """The progress as a message."""
+    if record is None:
+        return None
+    return pb.Progress(
+        fraction=record.get("fraction"),
+        text=record["text"],
+        done=record.get("done"),
+        total=record.get("total"),
+        at_ms=record["at"],
+    )
+
+
+def lease(job: core.Job, body: records.Body, *, session: str = "") -> pb.Lease:
+    """A job handed to its holder, with what it needs to run it."""
+    return pb.Lease(
+        token=token_message(job.token),
+        lease_until_ms=job.lease_until or 0,
+        cancel_requested=job.cancel_requested,
+        engine_session=session,
+        job=pb.Job(
+            id=job.id,
+            state=pb.JobState.RUNNING,
+            attached=job.attached,
+            task=pb.Task(engine=body.engine, name=body.name, payload=body.payload),
+            queue=job.queue,
+            created_at_ms=job.created_at,
+            run_at_ms=job.run_at,
+            started_at_ms=job.started_at or 0,
+            epoch=job.epoch,
+            attempts=job.attempts,
+            timeout_ms=body.timeout_ms,
+            headers=body.headers,
+            worker=job.worker,
+        ),
+    )
+
+
+def run(value: records.Run) -> pb.Job:
+    """A job as people see it."""
+    job = value.job
+    retry = job.retry
+    return pb.Job(
+        id=job.id,
+        state=_STATE_TO_PB[job.state],
+        hold=_HOLD[job.hold],
+        cancel_requested=job.cancel_requested,
+        attached=job.attached,
+        task=pb.Task(engine=value.engine, name=value.name, payload=value.payload),
+        queue=job.queue,
+        priority=value.priority,
+        actor=value.actor,
+        created_at_ms=job.created_at,
+        run_at_ms=job.run_at,
+        started_at_ms=job.started_at or 0,
+        finished_at_ms=job.finished_at or 0,
+        lease_until_ms=job.lease_until or 0,
+        worker=job.worker,
+        epoch=job.epoch,
+        attempts=job.attempts,
+        retry=pb.RetryPolicy(
+            max_attempts=retry.max_attempts,
+            max_lost=retry.max_lost,
+            base_ms=retry.base_ms,
+            cap_ms=retry.cap_ms,
+            max_age_ms=retry.max_age_ms,
+        ),
+        timeout_ms=value.timeout_ms,
+        headers=value.headers,
+        tags=list(value.tags),
+        root_id=value.root_id,
+        retry_of=value.retry_of,
+        progress=progress_message(value.progress),
+        error=job.error.split("\n", 1)[0],
+    )
+
+
+def attempt(value: records.Attempt) -> pb.Attempt:
+    """An attempt as a message."""
+    return pb.Attempt(
+        epoch=value.epoch,
+        worker=value.worker,
+        started_at_ms=value.started_at,
+        ended_at_ms=value.ended_at or 0,
+        end=_END[value.ending],
+        failure=failure_message(value.failure),
+    )
+
+
+def outcome(value: records.StoredOutcome | None) -> pb.Outcome | None:
+    """The recorded end as a message."""
+    if value is None:
+        return None
+    return pb.Outcome(
+        state=_STATE_TO_PB[core.State(value.state)],
+        result=value.result,
+        failure=failure_message(value.failure),
+        at_ms=value.at,
+        epoch=value.epoch,
+    )
+
+
+def snapshot(value: records.Snapshot) -> pb.Snapshot:
+    """A commit and who wrote it as a message."""
+    commit = value.commit
+    return pb.Snapshot(
+        table=commit.table,
+        snapshot_id=commit.snapshot_id,
+        parent_id=commit.parent_id,
+        operation=commit.operation,
+        summary=json.dumps(commit.summary).encode(),
+        committed_at_ms=commit.committed_at,
+        claim=_CLAIM[value.claim],
+        runs=[pb.SnapshotRun(job_id=r.job_id, epoch=r.epoch, name=r.name) for r in value.runs],
+    )
+
+
+def event(value: records.StoredEvent) -> pb.Event:
+    """An event as a message."""
+    message = pb.Event(
+        cursor=str(value.cursor),
+        at_ms=value.at,
+        job_id=value.job_id,
+        kind=_EVENT[value.kind],
+        state=_STATE_TO_PB[core.State(value.state)],
+        hold=_HOLD[value.hold],
+        epoch=value.epoch,
+        actor=value.actor,
+        message=value.message,
+        run_at_ms=value.run_at or 0,
+    )
+    _DETAILS.get(value.kind, _no_detail)(message, value.detail or {})
+    return message
+
+
+def _progress_detail(message: pb.Event, detail: dict[str, Any]) -> None:
+    message.progress = progress_message(detail)
+
+
+def _snapshot_detail(message: pb.Event, detail: dict[str, Any]) -> None:
+    message.snapshot = pb.Snapshot(
+        table=detail["table"],
+        snapshot_id=detail["snapshot_id"],
+        parent_id=detail["parent_id"],
+        operation=detail["operation"],
+        summary=json.dumps(detail["summary"]).encode(),
+        committed_at_ms=detail["committed_at"],
+        claim=_CLAIM[detail["claim"]],
+    )
+
+
+def _no_detail(message: pb.Event, detail: dict[str, Any]) -> None:
+    """Most events are whole without one."""
+
+
+_DETAILS: dict[str, Callable[[pb.Event, dict[str, Any]], None]] = {
+    "progressed": _progress_detail,
+    "table_written": _snapshot_detail,
+}
+
+
+def event_names(kinds: list[pb.EventKind]) -> frozenset[str]:
+    """The kinds to watch for, as the store names them."""
+    return frozenset(_EVENT_NAME[kind] for kind in kinds if kind in _EVENT_NAME)
+
+
+def list_filter(request: api.ListRequest, namespace: str) -> records.Filter:
+    """Which runs a list shows.
+
+    Raises:
+        Invalid: the limit or the page cursor is none.
+    """
+    if request.after and not request.after.isdecimal():
+        raise Invalid(f"after {request.after!r} is not a cursor of List", field="after")
+    return records.Filter(
+        namespace,
+        states=tuple(str(_STATE_FROM_PB[state]) for state in request.states if state in _STATE_FROM_PB),
+        engine=request.engine,
+        queue=request.queue,
+        tag=request.tag,
+        text=request.text,
+        actor=request.actor,
+        before=int(request.after) if request.after else None,
+        limit=check.number(request.limit or 25, field="limit", least=1, most=1_000),
+    )

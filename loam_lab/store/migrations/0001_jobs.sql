@@ -1,0 +1,158 @@
+-- The first schema: jobs with their bodies, attempts and outcomes, the event log, outputs, and who wrote what.
+-- Instants and durations are milliseconds. `seq` is a job's place in order of acceptance.
+
+CREATE TABLE jobs (                       -- the head: hot and narrow
+  seq              INTEGER PRIMARY KEY,
+  id               TEXT    NOT NULL UNIQUE,
+  namespace        TEXT    NOT NULL,
+  queue            TEXT    NOT NULL,
+  state            TEXT    NOT NULL CHECK (state IN ('blocked','scheduled','ready','running','succeeded','failed','cancelled')),
+  hold             TEXT    NOT NULL DEFAULT '' CHECK (hold IN ('','stalled','quieting')),
+  rank             INTEGER NOT NULL,
+  run_at           INTEGER NOT NULL,
+  created_at       INTEGER NOT NULL,
+  epoch            INTEGER NOT NULL DEFAULT 0,
+  lease_until      INTEGER,
+  lease_ms         INTEGER NOT NULL DEFAULT 0,
+  worker           TEXT    NOT NULL DEFAULT '',
+  attached         INTEGER NOT NULL DEFAULT 0,
+  engine_open      INTEGER NOT NULL DEFAULT 0,
+  cancel_requested INTEGER NOT NULL DEFAULT 0,
+  attempt_epoch    INTEGER NOT NULL DEFAULT 0,
+  attempts         INTEGER NOT NULL DEFAULT 0,
+  failures         INTEGER NOT NULL DEFAULT 0,
+  losses           INTEGER NOT NULL DEFAULT 0,
+  started_at       INTEGER,
+  finished_at      INTEGER,
+  max_attempts     INTEGER NOT NULL,
+  max_lost         INTEGER NOT NULL,
+  base_ms          INTEGER NOT NULL,
+  cap_ms           INTEGER NOT NULL,
+  max_age_ms       INTEGER NOT NULL,
+  error            TEXT    NOT NULL DEFAULT '',
+  engine           TEXT    NOT NULL,
+  name             TEXT    NOT NULL,
+  actor            TEXT    NOT NULL,
+  CHECK ((lease_until IS NOT NULL) = (state = 'running' AND hold <> 'quieting'))
+) STRICT;
+CREATE INDEX jobs_ready   ON jobs (namespace, queue, rank, seq) WHERE state = 'ready';
+CREATE INDEX jobs_due     ON jobs (run_at) WHERE state = 'scheduled';
+CREATE INDEX jobs_leased  ON jobs (lease_until) WHERE state = 'running';
+CREATE INDEX jobs_listed  ON jobs (namespace, state, seq);
+CREATE INDEX jobs_engine  ON jobs (namespace, engine, seq);
+
+CREATE TABLE bodies (                     -- cold: written once, read with the job
+  seq        INTEGER PRIMARY KEY REFERENCES jobs (seq),
+  payload    BLOB    NOT NULL,
+  priority   INTEGER NOT NULL,
+  timeout_ms INTEGER NOT NULL,
+  headers    TEXT    NOT NULL,
+  root_id    TEXT    NOT NULL,
+  retry_of   TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE tags (
+  tag TEXT    NOT NULL,
+  seq INTEGER NOT NULL REFERENCES jobs (seq),
+  PRIMARY KEY (tag, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tags_of ON tags (seq);
+
+CREATE TABLE attempts (
+  seq        INTEGER NOT NULL REFERENCES jobs (seq),
+  epoch      INTEGER NOT NULL,            -- the one it was opened with
+  worker     TEXT    NOT NULL,
+  started_at INTEGER NOT NULL,
+  ended_at   INTEGER,
+  ending     TEXT,
+  failure    TEXT,                        -- JSON
+  session    TEXT    NOT NULL DEFAULT '', -- the engine session to quiet; a secret
+  endpoint   TEXT    NOT NULL DEFAULT '',
+  PRIMARY KEY (seq, epoch)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE outcomes (                   -- insert only: recorded exactly once, by the primary key
+  seq     INTEGER PRIMARY KEY REFERENCES jobs (seq),
+  state   TEXT    NOT NULL,
+  epoch   INTEGER NOT NULL,
+  result  BLOB    NOT NULL,
+  failure TEXT,                           -- JSON
+  at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE progress (                   -- the last one of each run, kept after its end
+  seq    INTEGER PRIMARY KEY REFERENCES jobs (seq),
+  record TEXT    NOT NULL                 -- JSON
+) STRICT;
+
+CREATE TABLE events (
+  cursor    INTEGER PRIMARY KEY AUTOINCREMENT,
+  namespace TEXT    NOT NULL,
+  seq       INTEGER NOT NULL,
+  job_id    TEXT    NOT NULL,
+  at        INTEGER NOT NULL,
+  kind      TEXT    NOT NULL,
+  state     TEXT    NOT NULL,
+  hold      TEXT    NOT NULL,
+  epoch     INTEGER NOT NULL,
+  actor     TEXT    NOT NULL,
+  message   TEXT    NOT NULL,
+  run_at    INTEGER,
+  detail    TEXT                          -- JSON: a progress or a snapshot
+) STRICT;
+CREATE INDEX events_of ON events (seq, cursor);
+
+CREATE TABLE outputs (
+  place  INTEGER PRIMARY KEY AUTOINCREMENT,
+  seq    INTEGER NOT NULL REFERENCES jobs (seq),
+  epoch  INTEGER NOT NULL,                -- of the attempt
+  idx    INTEGER NOT NULL,
+  output BLOB    NOT NULL,                -- one nbformat output, JSON
+  UNIQUE (seq, epoch, idx)
+) STRICT;
+
+CREATE TABLE writes (                     -- which runs had a write in flight, by places in the catalog's log
+  seq        INTEGER NOT NULL REFERENCES jobs (seq),
+  epoch      INTEGER NOT NULL,            -- of the attempt
+  write_id   TEXT    NOT NULL,
+  table_name TEXT    NOT NULL,            -- empty: unknown
+  started    INTEGER NOT NULL,
+  ended      INTEGER,
+  PRIMARY KEY (seq, epoch, write_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX writes_open ON writes (ended, started);
+
+CREATE TABLE snapshots (
+  place        INTEGER PRIMARY KEY,       -- in the catalog's log
+  table_name   TEXT    NOT NULL,
+  snapshot_id  TEXT    NOT NULL,
+  parent_id    TEXT    NOT NULL,
+  operation    TEXT    NOT NULL,
+  summary      TEXT    NOT NULL,          -- JSON
+  committed_at INTEGER NOT NULL,
+  claim        TEXT    NOT NULL CHECK (claim IN ('unknown','certain','one_of'))
+) STRICT;
+CREATE INDEX snapshots_of ON snapshots (table_name, place);
+
+CREATE TABLE snapshot_runs (
+  place INTEGER NOT NULL REFERENCES snapshots (place),
+  seq   INTEGER NOT NULL REFERENCES jobs (seq),
+  epoch INTEGER NOT NULL,
+  PRIMARY KEY (place, seq, epoch)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX snapshot_runs_of ON snapshot_runs (seq);
+
+CREATE TABLE requests (                   -- first answers, for repeats
+  namespace  TEXT    NOT NULL,
+  request_id TEXT    NOT NULL,
+  digest     BLOB    NOT NULL,
+  reply      BLOB    NOT NULL,
+  at         INTEGER NOT NULL,
+  PRIMARY KEY (namespace, request_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX requests_old ON requests (at);
+
+CREATE TABLE meta (
+  key   TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,212 @@
+"""Read the store. A Reader sees one consistent state: that of its transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from loam_lab.core.claims import Claim, Write
+from loam_lab.core.job import Job, State
+from loam_lab.errors import Invalid, NotFound
+from loam_lab.store import records, rows
+from loam_lab.store.sql import HEAD, queries
+
+
+class Reader:
+    """Questions to the store; every method is one statement or a few."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._q = queries()
+
+    def job(self, namespace: str, job_id: str) -> Job:
+        """The head of a job.
+
+        Raises:
+            NotFound: no such job in this namespace.
+        """
+        row = self._db.execute(self._q["job_by_id"], (job_id, namespace)).fetchone()
+        if row is None:
+            raise NotFound(f"no job {job_id!r}. List them with: loam run list")
+        return rows.job(row)
+
+    def jobs(self, namespace: str, ids: Iterable[str]) -> dict[str, Job]:
+        """The heads of those jobs that exist, by id."""
+        found = self._db.execute(self._q["jobs_by_id"], (namespace, json.dumps(list(ids))))
+        return {job.id: job for job in map(rows.job, found)}
+
+    def full_id(self, namespace: str, prefix: str) -> str:
+        """The one job id that begins with `prefix`.
+
+        Raises:
+            NotFound: none begins so. Invalid: several do.
+        """
+        found = [row[0] for row in self._db.execute(self._q["ids_by_prefix"], (prefix, prefix + "~", namespace))]
+        if not found:
+            raise NotFound(f"no job {prefix!r}. List them with: loam run list")
+        if len(found) > 1 and prefix not in found:
+            raise Invalid(f"{prefix!r} begins several job ids; type more of it", field="job_id")
+        return prefix if prefix in found else str(found[0])
+
+    def ready(self, namespace: str, queue: str, limit: int) -> list[Job]:
+        """The next jobs of a queue, in rank order."""
+        return [rows.job(row) for row in self._db.execute(self._q["ready_jobs"], (namespace, queue, limit))]
+
+    def due(self, now: int, limit: int) -> list[Job]:
+        """Scheduled jobs whose time has come."""
+        return [rows.job(row) for row in self._db.execute(self._q["due_jobs"], (now, limit))]
+
+    def expired(self, now: int, limit: int) -> list[Job]:
+        """Running jobs whose lease ran out."""
+        return [rows.job(row) for row in self._db.execute(self._q["expired_jobs"], (now, limit))]
+
+    def leased(self) -> list[Job]:
+        """Every job under a lease, a stalled one included."""
+        return [rows.job(row) for row in self._db.execute(self._q["leased_jobs"])]
+
+    def quieting(self) -> list[Job]:
+        """Jobs whose engine must be quiet before they may move on."""
+        return [rows.job(row) for row in self._db.execute(self._q["quieting_jobs"])]
+
+    def next_instant(self) -> int | None:
+        """When the store next needs somebody: the first due job or lease end; None for never."""
+        found = [self._db.execute(self._q[name]).fetchone()[0] for name in ("next_due", "next_expiry")]
+        return min((instant for instant in found if instant is not None), default=None)
+
+    def live_counts(self) -> dict[str, int]:
+        """How many jobs have not ended, by state."""
+        return dict(self._db.execute(self._q["live_counts"]).fetchall())
+
+    def ready_queues(self) -> list[tuple[str, str]]:
+        """(namespace, queue) of every queue in which a job waits for a worker."""
+        return self._db.execute(self._q["ready_queues"]).fetchall()
+
+    def bodies(self, seqs: Iterable[int]) -> dict[int, records.Body]:
+        """What workers need to run those jobs, by seq."""
+        found = self._db.execute(self._q["lease_bodies"], (json.dumps(list(seqs)),))
+        return {row[0]: records.Body(row[1], row[2], row[3], row[4], json.loads(row[5])) for row in found}
+
+    def attempts(self, seq: int) -> list[records.Attempt]:
+        """The attempts of a job in order."""
+        found = self._db.execute(self._q["attempts_of"], (seq,))
+        return [records.Attempt(r[0], r[1], r[2], r[3], r[4] or "", rows.failure(r[5])) for r in found]
+
+    def sessions(self, seq: int) -> list[records.EngineSession]:
+        """The engine sessions that the job's attempts opened, newest first."""
+        return [records.EngineSession(*row) for row in self._db.execute(self._q["sessions_of"], (seq,))]
+
+    def outcome(self, seq: int) -> records.StoredOutcome | None:
+        """The recorded end, None while there is none."""
+        row = self._db.execute(self._q["outcome_of"], (seq,)).fetchone()
+        return row and records.StoredOutcome(row[0], row[1], row[2], rows.failure(row[3]), row[4])
+
+    def run(self, job: Job) -> records.Run:
+        """A job with its body, as Get shows it."""
+        row = self._db.execute(f"{_RUN} WHERE j.seq = ?", (job.seq,)).fetchone()
+        return _run(row, with_payload=True)
+
+    def runs(self, which: records.Filter) -> list[records.Run]:
+        """Runs newest first, one page."""
+        where, parameters = _where(which)
+        statement = f"{_RUN} WHERE {where} ORDER BY j.seq DESC LIMIT ?"
+        return [_run(row) for row in self._db.execute(statement, (*parameters, which.limit))]
+
+    def outputs(self, seq: int, after: int, limit: int) -> list[records.StoredOutput]:
+        """Outputs of a run after a place, in order."""
+        return [records.StoredOutput(*row) for row in self._db.execute(self._q["outputs_after"], (seq, after, limit))]
+
+    def events(self, namespace: str, after: int, limit: int, *, seq: int | None = None) -> list[records.StoredEvent]:
+        """Events after a cursor, of the namespace or of one job."""
+        if seq is None:
+            found = self._db.execute(self._q["events_after"], (after, namespace, limit))
+        else:
+            found = self._db.execute(self._q["events_of_job_after"], (seq, after, limit))
+        return [records.StoredEvent(*row[:10], detail=json.loads(row[10]) if row[10] else None) for row in found]
+
+    def last_cursor(self) -> int:
+        """The cursor of the newest event there ever was."""
+        return int(self._db.execute(self._q["last_cursor"]).fetchone()[0])
+
+    def first_cursor(self) -> int:
+        """The cursor of the oldest event that is still there, 0 for none."""
+        return int(self._db.execute(self._q["first_cursor"]).fetchone()[0])
+
+    def last_commit(self) -> int:
+        """The place up to which the catalog's log has been read."""
+        return int(self._db.execute(self._q["last_commit"]).fetchone()[0])
+
+    def writes_around(self, place: int) -> list[Write]:
+        """Writes in flight at a place of the catalog's log."""
+        return [Write(*row) for row in self._db.execute(self._q["writes_around"], {"place": place})]
+
+    def snapshots_of_job(self, job: Job) -> list[records.Snapshot]:
+        """The snapshots that a run wrote or may have written, in order."""
+        found = self._db.execute(self._q["snapshots_of_job"], (job.seq,)).fetchall()
+        return [self._snapshot(row, job.namespace) for row in found]
+
+    def snapshots_of_table(self, namespace: str, table: str, limit: int) -> list[records.Snapshot]:
+        """The snapshots of a table newest first, with the runs of this namespace."""
+        found = self._db.execute(self._q["snapshots_of_table"], (table, limit)).fetchall()
+        return [self._snapshot(row, namespace) for row in found]
+
+    def request(self, namespace: str, request_id: str) -> tuple[bytes, bytes] | None:
+        """(digest, reply) of a request that was answered before."""
+        found: tuple[bytes, bytes] | None = self._db.execute(
+            self._q["find_request"], (namespace, request_id)
+        ).fetchone()
+        return found
+
+    def meta(self, key: str) -> str | None:
+        """A value that belongs to the store itself."""
+        row = self._db.execute(self._q["get_meta"], (key,)).fetchone()
+        return row and str(row[0])
+
+    def _snapshot(self, row: rows.Row, namespace: str) -> records.Snapshot:
+        runs = self._db.execute(self._q["runs_of_snapshot"], (row[0], namespace)).fetchall()
+        commit = records.Commit(*row[:5], summary=json.loads(row[5]), committed_at=row[6])
+        return records.Snapshot(commit, Claim(row[7]), tuple(records.SnapshotRun(*run) for run in runs))
+
+
+_HEADS = HEAD.count(",") + 1
+_RUN = (
+    f"SELECT {', '.join(f'j.{column.strip()}' for column in HEAD.split(','))}, "  # noqa: S608 - fixed words only
+    "j.engine, j.name, j.actor, b.priority, b.timeout_ms, b.headers, b.root_id, b.retry_of, "
+    "(SELECT json_group_array(tag) FROM tags t WHERE t.seq = j.seq), p.record, b.payload "
+    "FROM jobs j JOIN bodies b ON b.seq = j.seq LEFT JOIN progress p ON p.seq = j.seq"
+)
+
+
+def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
+    engine, name, actor, priority, timeout_ms, headers, root_id, retry_of, tags, progress, payload = row[_HEADS:]
+    return records.Run(
+        rows.job(row[:_HEADS]),
+        engine,
+        name,
+        actor,
+        priority,
+        timeout_ms,
+        json.loads(headers),
+        tuple(json.loads(tags)),
+        root_id,
+        retry_of,
+        json.loads(progress) if progress else None,
+        payload if with_payload else b"",
+    )
+
+
+def _where(which: records.Filter) -> tuple[str, list[object]]:
+    terms: list[tuple[str, object]] = [("j.namespace = ?", which.namespace)]
+    if which.states:
+        known = [str(State(state)) for state in which.states]
+        terms.append(("j.state IN (SELECT value FROM json_each(?))", json.dumps(known)))
+    for column in ("engine", "queue", "actor"):
+        if value := getattr(which, column):
+            terms.append((f"j.{column} = ?", value))
+    if which.tag:
+        terms.append(("j.seq IN (SELECT seq FROM tags WHERE tag = ?)", which.tag))
+    if which.text:
+        terms.append(("instr(lower(j.name), lower(?)) > 0", which.text))
+    if which.before is not None:
+        terms.append(("j.seq < ?", which.before))
+    return " AND ".join(term for term, _ in terms), [value for _, value in terms]

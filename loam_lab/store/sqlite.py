@@ -1,0 +1,236 @@
+"""The store in one SQLite file: one writer thread, group commit, `synchronous=FULL`.
+
+An answer leaves only after the commit that holds its change. Each commit takes what was queued while the last one
+ran (at most 100 operations); an operation that fails takes back its own writes and nobody else's.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from loam_lab.errors import Conflict, Exhausted, Unavailable
+from loam_lab.store.read import Reader
+from loam_lab.store.sql import migrations
+from loam_lab.store.write import Topic, Tx
+
+T = TypeVar("T")
+Clock = Callable[[], int]
+_BATCH = 100
+
+
+def wall_clock() -> int:
+    """Now, in milliseconds since the Unix epoch, UTC."""
+    return time.time_ns() // 1_000_000
+
+
+class SqliteStore:
+    """Open the store, bring its schema up to date, and start its writer.
+
+    `on_commit` gets the topics of each commit, in the writer's thread: it must be quick. `failpoint` is called with
+    the name of a place ("before_commit", "after_commit") for tests of crashes.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        clock: Clock = wall_clock,
+        on_commit: Callable[[set[Topic]], None] | None = None,
+        failpoint: Callable[[str], None] | None = None,
+        max_pages: int | None = None,
+    ) -> None:
+        self._path = str(path)
+        self._clock = clock
+        self._on_commit = on_commit or (lambda topics: None)
+        self._failpoint = failpoint or (lambda name: None)
+        self._queue: queue.SimpleQueue[tuple[Callable[[Tx], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._idle_readers: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._db = self._connect()
+        if max_pages is not None:
+            self._db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
+        self.schema = self._migrate()
+        self._last_now = self._latest_instant()
+        self._writer = threading.Thread(target=self._write_forever, name="loam-store-writer", daemon=True)
+        self._writer.start()
+
+    def write(self, operation: Callable[[Tx], T]) -> T:
+        """Run `operation` in the next group commit; returns after the commit is durable.
+
+        Raises:
+            Exhausted: the disk is full; nothing of this operation was stored.
+            Unavailable: the store is closed.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise Unavailable(
+                    "the store is closed; the server is ending. Try again: the next call starts a new one"
+                )
+            self._queue.put((operation, future))
+        return future.result()
+
+    def read(self, operation: Callable[[Reader], T]) -> T:
+        """Run `operation` on one consistent state of the store, beside the writer."""
+        with self._reader() as connection:
+            connection.execute("BEGIN")
+            try:
+                return operation(Reader(connection))
+            finally:
+                connection.execute("ROLLBACK")
+
+    def secret(self, name: str) -> str:
+        """A random secret (uuid text) of this store, made on first use."""
+
+        def make(tx: Tx) -> str:
+            found = tx.meta(name)
+            if found is None:
+                found = str(uuid.uuid4())
+                tx.set_meta(name, found)
+            return found
+
+        return self.write(make)
+
+    def close(self) -> None:
+        """Commit what is queued, then close the file."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        self._writer.join()
+        for connection in self._idle_readers:
+            connection.close()
+        with suppress(sqlite3.OperationalError):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.close()
+
+    def _write_forever(self) -> None:
+        while True:
+            batch = [self._queue.get()]
+            while len(batch) < _BATCH:
+                try:
+                    batch.append(self._queue.get_nowait())
+                except queue.Empty:
+                    break
+            work = [entry for entry in batch if entry is not None]
+            if work:
+                self._commit(work)
+            if len(work) < len(batch):
+                return
+
+    def _commit(self, work: list[tuple[Callable[[Tx], Any], Future[Any]]]) -> None:
+        done: list[tuple[Future[Any], Any]] = []
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            now = self._last_now = max(self._clock(), self._last_now)
+            topics: set[Topic] = set()
+            for operation, future in work:
+                self._run(operation, future, now, topics, done)
+            self._failpoint("before_commit")
+            self._db.execute("COMMIT")
+            self._failpoint("after_commit")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            said = _in_words(error)
+            for _, future in work:
+                if not future.done():
+                    future.set_exception(said)
+            return
+        # Watchers are woken before callers: whoever saw the answer finds the event.
+        self._on_commit(topics)
+        for future, result in done:
+            future.set_result(result)
+
+    def _run(
+        self,
+        operation: Callable[[Tx], Any],
+        future: Future[Any],
+        now: int,
+        topics: set[Topic],
+        done: list[tuple[Future[Any], Any]],
+    ) -> None:
+        tx = Tx(self._db, now)
+        self._db.execute("SAVEPOINT operation")
+        try:
+            result = operation(tx)
+        except sqlite3.OperationalError as error:
+            if not self._db.in_transaction:
+                raise
+            self._undo()
+            future.set_exception(_in_words(error))
+        except BaseException as error:
+            self._undo()
+            future.set_exception(error)
+        else:
+            self._db.execute("RELEASE operation")
+            topics |= tx.topics
+            done.append((future, result))
+
+    def _undo(self) -> None:
+        self._db.execute("ROLLBACK TO operation")
+        self._db.execute("RELEASE operation")
+
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._closed:
+                raise Unavailable(
+                    "the store is closed; the server is ending. Try again: the next call starts a new one"
+                )
+            connection = self._idle_readers.pop() if self._idle_readers else None
+        if connection is None:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                if self._closed:
+                    connection.close()
+                else:
+                    self._idle_readers.append(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA busy_timeout = 5000")
+        return connection
+
+    def _migrate(self) -> int:
+        steps = migrations()
+        version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+        newest = steps[-1][0]
+        if version > newest:
+            self._db.close()
+            raise Conflict(
+                f"the store {self._path!r} has schema {version}, this loam-lab knows {newest}: a newer version wrote it. "
+                "Upgrade with: pip install --upgrade loam-lab"
+            )
+        for number, script in steps:
+            if number > version:
+                self._db.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
+        return newest
+
+    def _latest_instant(self) -> int:
+        row = self._db.execute("SELECT at FROM events ORDER BY cursor DESC LIMIT 1").fetchone()
+        return int(row[0]) if row else 0
+
+
+def _in_words(error: BaseException) -> BaseException:
+    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        return Exhausted("the disk of the store is full; nothing was stored. Free some space and try again")
+    return error

@@ -1,0 +1,234 @@
+"""Write the store, inside one transaction. `apply` is the only writer of job state, and appends the events with it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from loam_lab.core.claims import Claim, Write
+from loam_lab.core.job import TERMINAL, Change, EventKind, Job, NewJob, State
+from loam_lab.errors import Fenced
+from loam_lab.store import records, rows
+from loam_lab.store.read import Reader
+
+# Who is woken after the commit: readers of events, the scheduler, or the workers of a queue.
+Topic = str | tuple[str, str]
+EVENTS: Topic = "events"
+TIMES: Topic = "times"
+
+
+class Tx(Reader):
+    """One transaction of the writer. `now` is the same for everything in it and never goes back."""
+
+    def __init__(self, connection: sqlite3.Connection, now: int) -> None:
+        super().__init__(connection)
+        self.now = now
+        self.topics: set[Topic] = set()
+
+    def add(self, new: NewJob, change: Change) -> Job:
+        """Store an accepted job and its first events; returns its head with the seq that it got."""
+        job = change.after
+        row = self._db.execute(
+            self._q["insert_job"],
+            {
+                "id": job.id,
+                "namespace": job.namespace,
+                "queue": job.queue,
+                "state": job.state,
+                "rank": job.rank,
+                "run_at": job.run_at,
+                "created_at": job.created_at,
+                "max_attempts": job.retry.max_attempts,
+                "max_lost": job.retry.max_lost,
+                "base_ms": job.retry.base_ms,
+                "cap_ms": job.retry.cap_ms,
+                "max_age_ms": job.retry.max_age_ms,
+                "engine": new.engine,
+                "name": new.name,
+                "actor": new.actor,
+            },
+        ).fetchone()
+        stored = replace(job, seq=row[0])
+        self._db.execute(
+            self._q["insert_body"],
+            (
+                stored.seq,
+                new.payload,
+                new.priority,
+                new.timeout_ms,
+                json.dumps(new.headers) if new.headers else "{}",
+                new.root_id or job.id,
+                new.retry_of,
+            ),
+        )
+        if new.tags:
+            self._db.executemany(self._q["insert_tag"], [(tag, stored.seq) for tag in new.tags])
+        self._follow([replace(change, before=stored, after=stored)])
+        return stored
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Write decided changes and everything that follows from them, or nothing.
+
+        Raises:
+            Fenced: a job is not as the decision found it.
+        """
+        moved = [change for change in changes if change.after is not change.before]
+        if not moved:
+            return
+        cursor = self._db.executemany(self._q["save_job"], [rows.saved(c.before, c.after) for c in moved])
+        if cursor.rowcount != len(moved):
+            raise Fenced("a job was changed by another epoch; nothing was recorded")
+        opened = [
+            (c.after.seq, c.opened.epoch, c.opened.worker, c.after.started_at or self.now) for c in moved if c.opened
+        ]
+        if opened:
+            self._db.executemany(self._q["open_attempt"], opened)
+        closed = [
+            (self.now, c.closed.end, rows.failure_text(c.closed.failure), c.after.seq, c.closed.epoch)
+            for c in moved
+            if c.closed
+        ]
+        if closed:
+            self._db.executemany(self._q["close_attempt"], closed)
+        outcomes = [
+            (
+                c.after.seq,
+                c.outcome.state,
+                c.outcome.epoch,
+                c.outcome.result,
+                rows.failure_text(c.outcome.failure),
+                self.now,
+            )
+            for c in moved
+            if c.outcome
+        ]
+        if outcomes:
+            self._db.executemany(self._q["insert_outcome"], outcomes)
+        self._follow(moved)
+
+    def record(self, job: Job, kind: EventKind, detail: dict[str, object]) -> None:
+        """Append an event that does not change the job's state."""
+        self._db.execute(
+            self._q["insert_event"],
+            (
+                job.namespace,
+                job.seq,
+                job.id,
+                self.now,
+                kind,
+                job.state,
+                job.hold,
+                job.epoch,
+                "",
+                "",
+                None,
+                json.dumps(detail),
+            ),
+        )
+        self.topics.add(EVENTS)
+
+    def save_progress(self, job: Job, progress: dict[str, object]) -> None:
+        """Keep a run's last progress and tell the watchers."""
+        self._db.execute(self._q["save_progress"], (job.seq, json.dumps(progress)))
+        self.record(job, EventKind.PROGRESSED, progress)
+
+    def save_output(self, job: Job, index: int, output: bytes) -> None:
+        """Keep one output of the open attempt; a repeat is stored once."""
+        self._db.execute(self._q["insert_output"], (job.seq, job.attempt_epoch, index, output))
+        self.topics.add(EVENTS)
+
+    def set_session(self, job: Job, session: str, endpoint: str) -> None:
+        """Remember which engine session the open attempt uses, so that it can be quieted."""
+        self._db.execute(self._q["set_session"], (session, endpoint, job.seq, job.attempt_epoch))
+
+    def start_write(self, job: Job, write_id: str, table: str, place: int) -> None:
+        """A write of the open attempt is in flight from this place of the catalog's log on."""
+        self._db.execute(self._q["start_write"], (job.seq, job.attempt_epoch, write_id, table, place))
+
+    def end_write(self, job: Job, write_id: str, place: int) -> None:
+        """The write has ended at this place of the catalog's log."""
+        self._db.execute(self._q["end_write"], (place, job.seq, job.attempt_epoch, write_id))
+
+    def end_writes(self, job: Job, place: int) -> None:
+        """Whatever the run still had in flight has ended: its engine is quiet."""
+        self._db.execute(self._q["end_writes_of"], (place, job.seq))
+
+    def add_snapshot(self, commit: records.Commit, claim: Claim, writes: Iterable[Write]) -> None:
+        """Store a commit with the runs that wrote it, and tell their watchers."""
+        summary = json.dumps(commit.summary)
+        cursor = self._db.execute(
+            self._q["insert_snapshot"],
+            (
+                commit.place,
+                commit.table,
+                commit.snapshot_id,
+                commit.parent_id,
+                commit.operation,
+                summary,
+                commit.committed_at,
+                claim,
+            ),
+        )
+        if cursor.rowcount != 1:
+            return
+        for write in writes:
+            self._db.execute(self._q["insert_snapshot_run"], (commit.place, write.job_seq, write.epoch))
+            job = rows.job(self._db.execute(self._q["job_by_seq"], (write.job_seq,)).fetchone())
+            self.record(
+                job,
+                EventKind.TABLE_WRITTEN,
+                {
+                    "table": commit.table,
+                    "snapshot_id": commit.snapshot_id,
+                    "parent_id": commit.parent_id,
+                    "operation": commit.operation,
+                    "summary": commit.summary,
+                    "committed_at": commit.committed_at,
+                    "claim": claim,
+                },
+            )
+
+    def save_request(self, namespace: str, request_id: str, digest: bytes, reply: bytes) -> None:
+        """Keep the first answer for repeats."""
+        self._db.execute(self._q["save_request"], (namespace, request_id, digest, reply, self.now))
+
+    def forget_requests(self, before: int, limit: int) -> int:
+        """Drop answers that are older than their promise; returns how many."""
+        return self._db.execute(self._q["forget_requests"], (before, limit)).rowcount
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep a value that belongs to the store itself."""
+        self._db.execute(self._q["set_meta"], (key, value))
+
+    def _follow(self, changes: Sequence[Change]) -> None:
+        self._db.executemany(
+            self._q["insert_event"],
+            [
+                (
+                    c.after.namespace,
+                    c.after.seq,
+                    c.after.id,
+                    self.now,
+                    event.kind,
+                    c.after.state,
+                    c.after.hold,
+                    c.after.epoch,
+                    event.actor,
+                    event.message,
+                    event.run_at,
+                    None,
+                )
+                for c in changes
+                for event in c.events
+            ],
+        )
+        for change in changes:
+            if change.events:
+                self.topics.add(EVENTS)
+            after = change.after
+            if after.state is State.READY:
+                self.topics.add((after.namespace, after.queue))
+            if after.state not in TERMINAL:
+                self.topics.add(TIMES)
