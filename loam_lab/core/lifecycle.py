@@ -211,6 +211,16 @@ def grant(job: Job, *, now: int) -> Change:
     return Change(job, replace(job, lease_until=deadline))
 
 
+def open_engine(job: Job, token: LeaseToken) -> Change:
+    """The attempt is about to open an engine session: from now on it must be quieted before the job may move on.
+
+    Raises:
+        Fenced: the epoch moved on; do not open it.
+    """
+    check_fence(job, token)
+    return Change(job, replace(job, engine_open=True))
+
+
 def check_fence(job: Job, token: LeaseToken) -> None:
     """Raise Fenced unless `token` holds the job."""
     if job.epoch != token.epoch:

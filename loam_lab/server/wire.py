@@ -113,10 +113,10 @@ def ending(message: api.Completion) -> core.Ending:
         Invalid: none or no sensible way is given.
     """
     match message.how:
-        case Oneof(field="succeeded", value=result):
+        case Oneof(field="succeeded", value=bytes() as result):
             check.json_text(result or b"null", field="succeeded", most=check.MAX_RESULT_BYTES)
             return core.Succeeded(result)
-        case Oneof(field="failed", value=failed):
+        case Oneof(field="failed", value=pb.Failure() as failed):
             return core.Failed(failure(failed), lost=message.lost)
         case Oneof(field="cancelled", value=True):
             return core.Cancelled()
@@ -342,3 +342,8 @@ def list_filter(request: api.ListRequest, namespace: str) -> records.Filter:
         before=int(request.after) if request.after else None,
         limit=check.number(request.limit or 25, field="limit", least=1, most=1_000),
     )
+
+
+def state(value: core.State) -> pb.JobState:
+    """A state as the contract's."""
+    return _STATE_TO_PB[value]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from typing import Any
 
 from loam_lab.core.claims import Claim, Write
 from loam_lab.core.job import Job, State
@@ -122,7 +123,7 @@ class Reader:
             found = self._db.execute(self._q["events_after"], (after, namespace, limit))
         else:
             found = self._db.execute(self._q["events_of_job_after"], (seq, after, limit))
-        return [records.StoredEvent(*row[:10], detail=json.loads(row[10]) if row[10] else None) for row in found]
+        return [_event(row) for row in found]
 
     def last_cursor(self) -> int:
         """The cursor of the newest event there ever was."""
@@ -164,7 +165,8 @@ class Reader:
 
     def _snapshot(self, row: rows.Row, namespace: str) -> records.Snapshot:
         runs = self._db.execute(self._q["runs_of_snapshot"], (row[0], namespace)).fetchall()
-        commit = records.Commit(*row[:5], summary=json.loads(row[5]), committed_at=row[6])
+        place, table, snapshot_id, parent_id, operation, summary, at, _ = row
+        commit = records.Commit(place, table, snapshot_id, parent_id, operation, json.loads(summary), at)
         return records.Snapshot(commit, Claim(row[7]), tuple(records.SnapshotRun(*run) for run in runs))
 
 
@@ -175,6 +177,11 @@ _RUN = (
     "(SELECT json_group_array(tag) FROM tags t WHERE t.seq = j.seq), p.record, b.payload "
     "FROM jobs j JOIN bodies b ON b.seq = j.seq LEFT JOIN progress p ON p.seq = j.seq"
 )
+
+
+def _event(row: rows.Row) -> records.StoredEvent:
+    fields: list[Any] = [*row[:10], json.loads(row[10]) if row[10] else None]
+    return records.StoredEvent(*fields)
 
 
 def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:

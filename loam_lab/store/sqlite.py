@@ -89,6 +89,10 @@ class SqliteStore:
             finally:
                 connection.execute("ROLLBACK")
 
+    def now(self) -> int:
+        """Now by the store's clock, which never goes back."""
+        return max(self._clock(), self._last_now)
+
     def secret(self, name: str) -> str:
         """A random secret (uuid text) of this store, made on first use."""
 
@@ -217,7 +221,7 @@ class SqliteStore:
         if version > newest:
             self._db.close()
             raise Conflict(
-                f"the store {self._path!r} has schema {version}, this loam-lab knows {newest}: a newer version wrote it. "
+                f"the store {self._path!r} has schema {version}, this loam-lab knows {newest}: a newer one wrote it. "
                 "Upgrade with: pip install --upgrade loam-lab"
             )
         for number, script in steps:

@@ -1,0 +1,165 @@
+"""Where things are and how they are set: flags over LOAM_* over the nearest loam.toml over LOAM_HOME/loam.toml.
+
+Stdlib only, and quick: every face reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from loam_lab.errors import Invalid
+
+_NETWORK = frozenset(
+    "nfs nfs4 cifs smb3 smbfs 9p ceph glusterfs lustre afs fuse.sshfs fuse.glusterfs fuse.s3fs fuse.rclone webdav "
+    "beegfs gpfs".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings of this process.
+
+    `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
+    `python` is the interpreter whose environment has Sail and the catalog (`engines.python`).
+    """
+
+    home: Path
+    url: str = ""
+    token: str = ""
+    python: str = sys.executable
+    lease_ms: int = 30_000
+    beat_ms: int = 10_000
+    sweep_ms: int = 5_000
+    slots: int = os.cpu_count() or 2
+    engine_idle_ms: int = 900_000
+
+
+_KEYS = {field.name: field for field in fields(Config)}
+
+
+def load(flags: Mapping[str, Any] | None = None, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Config:
+    """The settings in force.
+
+    Raises:
+        Invalid: an unknown key or a value of the wrong kind; names the file or variable.
+    """
+    env = os.environ if env is None else env
+    near = _nearest_toml(cwd or Path.cwd())
+    layers = [(str(near), _read_toml(near))] if near else []
+    from_env = {key.removeprefix("LOAM_").lower(): value for key, value in env.items() if key.startswith("LOAM_")}
+    layers.append(("the environment (LOAM_*)", {key: value for key, value in from_env.items() if key in _KEYS}))
+    layers.append(("the flags", {key: value for key, value in (flags or {}).items() if value is not None}))
+    home = _home(layers)
+    if (home / "loam.toml").is_file() and home / "loam.toml" != near:
+        layers.insert(0, (str(home / "loam.toml"), _read_toml(home / "loam.toml")))
+    values: dict[str, Any] = {}
+    for where, layer in layers:
+        for key, value in layer.items():
+            values[key] = _value(where, key, value)
+    values["home"] = home
+    return Config(**values)
+
+
+def prepare_home(home: Path, *, mounts: str | None = None) -> None:
+    """Make LOAM_HOME, for its owner only.
+
+    Raises:
+        Invalid: it cannot be a folder here, or lies on a network file system.
+    """
+    for above in (home, *home.parents):
+        if above.exists() and not above.is_dir():
+            raise Invalid(f"LOAM_HOME {str(home)!r} cannot be a folder: {str(above)!r} is a file. Set LOAM_HOME", field="home")
+    if kind := network_file_system(home, mounts=mounts):
+        raise Invalid(
+            f"LOAM_HOME {str(home)!r} is on a network file system ({kind}), where SQLite's locks do not hold. "
+            "Set LOAM_HOME to a local disk, or use a shared server (LOAM_URL)",
+            field="home",
+        )
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = home / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise Invalid(f"LOAM_HOME {str(home)!r} cannot be used: {error.strerror}. Set LOAM_HOME", field="home") from None
+
+
+def network_file_system(path: Path, *, mounts: str | None = None) -> str:
+    """The kind of network file system that `path` is on, "" for a local one (or where that cannot be told)."""
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+    target = path.resolve()
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        if len(left.split()) < 5 or not right:
+            continue
+        point = left.split()[4].encode("latin-1", "replace").decode("unicode_escape")
+        if (target == Path(point) or Path(point) in target.parents) and len(point) >= len(best):
+            best, kind = point, right.split()[0]
+    return kind if kind in _NETWORK else ""
+
+
+def host() -> tuple[str, str]:
+    """(host name, boot id): whether a pid in LOAM_HOME can still mean anything."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    return socket.gethostname(), boot
+
+
+def _home(layers: list[tuple[str, dict[str, Any]]]) -> Path:
+    for where, layer in reversed(layers):
+        if "home" in layer:
+            return Path(_value(where, "home", layer["home"])).expanduser().absolute()
+    import platformdirs  # only here: most callers set LOAM_HOME or have no use for it
+
+    return Path(platformdirs.user_data_dir("loam", appauthor=False)).absolute()
+
+
+def _nearest_toml(start: Path) -> Path | None:
+    for folder in (start, *start.parents):
+        if (folder / "loam.toml").is_file():
+            return folder / "loam.toml"
+    return None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{path}: {error}", field=str(path)) from None
+    engines = content.pop("engines", {})
+    flat = {**content, **({"python": engines["python"]} if "python" in engines else {})}
+    for key in (*flat, *(f"engines.{key}" for key in engines if key != "python")):
+        if key not in _KEYS:
+            raise Invalid(f"{path}: unknown key {key!r}; known: {', '.join(sorted(_KEYS))}, engines.python", field=key)
+    if "token" in flat:
+        raise Invalid(f"{path}: a token does not belong into a file that is shared; set LOAM_TOKEN", field="token")
+    return flat
+
+
+def _value(where: str, key: str, value: Any) -> Any:
+    wanted = _KEYS[key].type
+    if wanted == "int":
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            raise Invalid(f"{where}: {key} is {value!r}; a whole number is wanted", field=key) from None
+        if number < 1:
+            raise Invalid(f"{where}: {key} is {number}; it must be at least 1", field=key)
+        return number
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise Invalid(f"{where}: {key} is {value!r}; a text is wanted", field=key)
+    return value if wanted == "Path" else str(value)

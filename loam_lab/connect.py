@@ -1,0 +1,289 @@
+"""Get a client of the server: find it, or start the embedded one. Faces use nothing else.
+
+The generated client takes a quarter of a second to import, so it is imported when the first call is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loam_lab import __version__, config, errors
+
+if TYPE_CHECKING:
+    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+    from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
+
+CONTRACT = "loam.jobs.v1"
+_START_S = 20.0
+_CALL_MS = 30_000
+_BY_CODE = {
+    kind.code: kind
+    for kind in (
+        errors.Invalid,
+        errors.NotFound,
+        errors.Conflict,
+        errors.Fenced,
+        errors.Unauthenticated,
+        errors.Denied,
+        errors.Exhausted,
+        errors.Unavailable,
+    )
+}
+
+
+class Jobs:
+    """The generated client with our errors, a request id where one is needed, and one more try after a lost server.
+
+    Every operation of the contract is a method that takes its request message. A repeat is safe: it carries the same
+    request id.
+    """
+
+    def __init__(
+        self,
+        client: JobsClientSync,
+        *,
+        token: str,
+        name: str,
+        find_again: Callable[[], tuple[JobsClientSync, str]] | None = None,
+    ) -> None:
+        self._client = client
+        self._find_again = find_again
+        self.name = name
+        self._headers = {"authorization": f"Bearer {token}", "loam-client": name}
+
+    def hello(self, request: api.HelloRequest | None = None) -> api.HelloResponse:
+        """Exchange versions with the server."""
+        from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+        reply: api.HelloResponse = self._call("hello", request or hello_request(), _CALL_MS)
+        return reply
+
+    def enqueue(self, request: api.EnqueueRequest) -> api.EnqueueResponse:
+        """Have jobs accepted; answered after they are durable."""
+        return self._call("enqueue", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def lease(self, request: api.LeaseRequest) -> api.LeaseResponse:
+        """Take ready jobs; waits for a first one at most `wait_ms`."""
+        return self._call("lease", request, _CALL_MS + request.wait_ms)  # type: ignore[no-any-return]
+
+    def extend(self, request: api.ExtendRequest, *, timeout_ms: int = _CALL_MS) -> api.ExtendResponse:
+        """Keep leases."""
+        return self._call("extend", request, timeout_ms)  # type: ignore[no-any-return]
+
+    def report(self, request: api.ReportRequest) -> api.ReportResponse:
+        """Say what running attempts do."""
+        return self._call("report", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def complete(self, request: api.CompleteRequest) -> api.CompleteResponse:
+        """Say how attempts ended."""
+        return self._call("complete", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def cancel(self, request: api.CancelRequest) -> api.CancelResponse:
+        """Ask jobs to stop."""
+        return self._call("cancel", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def get(self, request: api.GetRequest) -> api.GetResponse:
+        """A run with its attempts, outcome and snapshots."""
+        return self._call("get", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def list(self, request: api.ListRequest) -> api.ListResponse:
+        """Runs newest first, a page at a time."""
+        return self._call("list", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def outputs(self, request: api.OutputsRequest) -> api.OutputsResponse:
+        """What a run printed and displayed."""
+        return self._call("outputs", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def snapshots(self, request: api.SnapshotsRequest) -> api.SnapshotsResponse:
+        """The snapshots of a table with the runs that wrote them."""
+        return self._call("snapshots", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def open_engine(self, request: api.OpenEngineRequest) -> api.OpenEngineResponse:
+        """Start the engine if need be and learn where it is."""
+        return self._call("open_engine", request, 120_000)  # type: ignore[no-any-return]
+
+    def status(self, request: api.StatusRequest) -> api.StatusResponse:
+        """What the server and its processes do."""
+        return self._call("status", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def shutdown(self, request: api.ShutdownRequest) -> api.ShutdownResponse:
+        """End the server and its processes."""
+        return self._call("shutdown", request, _CALL_MS, again=False)  # type: ignore[no-any-return]
+
+    def watch(self, request: api.WatchRequest) -> Iterator[api.WatchResponse]:
+        """Events after a cursor, then those to come; ends with Unavailable when the server goes."""
+        from connectrpc.errors import ConnectError
+
+        try:
+            yield from self._client.watch(request, headers=self._headers)
+        except (ConnectError, OSError) as error:
+            raise as_ours(error) from None
+
+    def _call(self, operation: str, request: Any, timeout_ms: int, *, again: bool = True) -> Any:
+        if hasattr(request, "request_id") and not request.request_id:
+            request.request_id = str(uuid.uuid4())
+        try:
+            return self._send(operation, request, timeout_ms)
+        except errors.Unavailable:
+            if not again or self._find_again is None:
+                raise
+        self._client, token = self._find_again()
+        self._headers["authorization"] = f"Bearer {token}"
+        return self._send(operation, request, timeout_ms)
+
+    def _send(self, operation: str, request: Any, timeout_ms: int) -> Any:
+        from connectrpc.errors import ConnectError
+
+        try:
+            return getattr(self._client, operation)(request, headers=self._headers, timeout_ms=timeout_ms)
+        except (ConnectError, OSError) as error:
+            raise as_ours(error) from None
+
+
+def connect(settings: config.Config | None = None, *, name: str = "", start: bool = True) -> Jobs:
+    """A client of the server that the settings name; the embedded one is started if need be.
+
+    `name` tells the server who holds it open (a kernel, a worker, a command).
+
+    Raises:
+        Unavailable: no server answers, and none is to be started or it does not come up.
+    """
+    settings = settings or config.load()
+    name = name or f"client-{os.getpid()}"
+    if settings.url:
+        client = raw_client(settings.url)
+        jobs = Jobs(client, token=settings.token, name=name)
+        jobs.hello()
+        return jobs
+
+    def find() -> tuple[JobsClientSync, str]:
+        return _embedded(settings, start=start)
+
+    client, token = find()
+    return Jobs(client, token=token, name=name, find_again=find)
+
+
+def in_process(service: Any, *, token: str = "", name: str = "test") -> Jobs:
+    """A client of a service in this process, without a socket."""
+    from pyqwest import SyncClient
+    from pyqwest.testing import WSGITransport
+
+    from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync, JobsWSGIApplication
+
+    transport = WSGITransport(JobsWSGIApplication(service))
+    return Jobs(JobsClientSync("http://local", http_client=SyncClient(transport)), token=token, name=name)
+
+
+def raw_client(url: str) -> JobsClientSync:
+    """The generated client, without compression: the other end is on this machine or near."""
+    from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
+
+    return JobsClientSync(url, send_compression=None, accept_compression=())
+
+
+def hello_request() -> api.HelloRequest:
+    """What a client says of itself."""
+    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+    return api.HelloRequest(version=__version__, contract=CONTRACT)
+
+
+def as_ours(error: BaseException) -> errors.LoamError:
+    """An error of the wire as the class that the server raised."""
+    code = getattr(getattr(error, "code", None), "value", "unavailable")
+    message = getattr(error, "message", "") or str(error)
+    kind = _BY_CODE.get(code)
+    if kind is errors.Unavailable and not message.startswith("the "):
+        message = f"the loam server does not answer ({message}). Its state: loam status"
+    if kind is None:
+        return errors.Unavailable(f"the loam server failed: {message}") if code == "deadline_exceeded" else errors.LoamError(message)
+    return kind(message)
+
+
+def server_record(home: Path) -> dict[str, Any] | None:
+    """What the running server wrote about itself into LOAM_HOME; None where none has."""
+    try:
+        record = json.loads((home / "server.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) and "url" in record else None
+
+
+def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, str]:
+    found = _answering(settings.home)
+    if found:
+        return found
+    if not start:
+        raise errors.Unavailable(f"the loam server of {str(settings.home)!r} is not running. Start it with: loam up")
+    config.prepare_home(settings.home)
+    _refuse_other_host(settings.home)
+    program = _start_server(settings)
+    end = time.monotonic() + _START_S
+    while time.monotonic() < end:
+        found = _answering(settings.home)
+        if found:
+            return found
+        # Another client may have started one at the same time: its server holds the lock, ours leaves with 3.
+        if program.poll() not in (None, 0, 3):
+            break
+        time.sleep(0.02)
+    raise errors.Unavailable(
+        f"the loam server did not come up; the end of {settings.home / 'server.log'}: {_tail(settings.home)}"
+    )
+
+
+def _answering(home: Path) -> tuple[JobsClientSync, str] | None:
+    record = server_record(home)
+    if record is None or (record.get("host"), record.get("boot_id")) != config.host():
+        return None
+    try:
+        token = (home / "token").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    client = raw_client(str(record["url"]))
+    try:
+        client.hello(hello_request(), headers={"authorization": f"Bearer {token}"}, timeout_ms=5_000)
+    except Exception as error:
+        ours = as_ours(error)
+        if isinstance(ours, errors.Conflict | errors.Unauthenticated):
+            raise ours from None
+        return None
+    return client, token
+
+
+def _refuse_other_host(home: Path) -> None:
+    record = server_record(home)
+    host, _ = config.host()
+    if record and record.get("host") not in (None, host):
+        raise errors.Unavailable(
+            f"the loam server of {str(home)!r} runs on {record['host']}, this is {host}. "
+            f"Use it there, set LOAM_HOME, or remove {str(home / 'server.json')!r} if that machine is gone"
+        )
+
+
+def _start_server(settings: config.Config) -> subprocess.Popen[bytes]:
+    # A process session of its own: a kernel's interrupt or shutdown must not reach the server.
+    with (settings.home / "server.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "loam_lab.server", "--home", str(settings.home)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+
+
+def _tail(home: Path) -> str:
+    try:
+        return " / ".join((home / "server.log").read_text(errors="replace").strip().splitlines()[-3:]) or "(empty)"
+    except OSError:
+        return "(no log)"

@@ -1,0 +1,115 @@
+"""The service as an ASGI app: a thin layer that hops to a thread, and turns our errors into the contract's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from connectrpc.code import Code
+from connectrpc.codec import Codec, proto_binary_codec
+from connectrpc.errors import ConnectError
+from protobuf import Message
+
+from loam_lab.errors import LoamError
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
+from loam_lab.server.calls import Context
+from loam_lab.server.jobs import LocalJobs, lease_wait_s
+from loam_lab.server.presence import Presence
+from loam_lab.server.signals import Deadline
+from loam_lab.store.write import EVENTS
+
+log = logging.getLogger("loam.server")
+_KEEPALIVE_S = 15.0
+_READ_MAX_BYTES = 64 * 1024 * 1024
+
+
+def application(jobs: LocalJobs, presence: Presence | None = None, *, threads: int = 32) -> Any:
+    """The ASGI app of a service. JSON from people is read strictly: an unknown field is refused, by name."""
+    return JobsASGIApplication(
+        _AsyncJobs(jobs, presence or Presence(), threads),  # type: ignore[arg-type]
+        read_max_bytes=_READ_MAX_BYTES,
+        compressions=(),
+        codecs=[proto_binary_codec(), _JsonOfPeople()],
+    )
+
+
+class _JsonOfPeople(Codec[Message, Any]):
+    """JSON as people write and read it: an unknown field is refused by name, answers have proto names and all fields.
+
+    Binary ignores unknown fields, so that upgrades can roll.
+    """
+
+    def name(self) -> str:
+        return "json"
+
+    def encode(self, message: Message) -> bytes:
+        return message.to_json(use_proto_field_name=True, always_emit_implicit=True).encode()
+
+    def decode(self, data: bytes | bytearray, message_class: type[Any]) -> Any:
+        return message_class.from_json(data, ignore_unknown_fields=False)
+
+
+class _AsyncJobs:
+    def __init__(self, jobs: LocalJobs, presence: Presence, threads: int) -> None:
+        self._jobs = jobs
+        self._presence = presence
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="loam-call")
+
+    def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
+        operation = getattr(self._jobs, name)
+
+        async def call(request: Any, ctx: Any) -> Any:
+            return await self._call(operation, request, ctx)
+
+        setattr(self, name, call)
+        return call
+
+    async def lease(self, request: api.LeaseRequest, ctx: Context) -> api.LeaseResponse:
+        """A waiting Lease holds no thread."""
+        with _in_words():
+            left = Deadline(lease_wait_s(request))
+            topics = self._jobs.lease_topics(request, ctx)
+        while True:
+            seen = self._jobs.signals.seen(topics)
+            reply: api.LeaseResponse = await self._call(self._jobs.lease_now, request, ctx)
+            if reply.leases or not left.left:
+                return reply
+            await self._jobs.signals.wait_async(topics, seen, left.left)
+
+    async def watch(self, request: api.WatchRequest, ctx: Context) -> AsyncIterator[api.WatchResponse]:
+        """A Watch holds no thread between events."""
+        with self._presence.watching(_client(ctx)):
+            reply, cursor = await self._call(self._jobs.watch_start, request, ctx)
+            yield reply
+            while True:
+                seen = self._jobs.signals.seen([EVENTS])
+                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, cursor)
+                if reply.events or not await self._jobs.signals.wait_async([EVENTS], seen, _KEEPALIVE_S):
+                    yield reply
+
+    async def _call(self, operation: Callable[..., Any], request: Any, ctx: Any, *more: Any) -> Any:
+        self._presence.called(_client(ctx))
+        with _in_words():
+            return await asyncio.get_running_loop().run_in_executor(self._pool, operation, request, ctx, *more)
+
+
+class _in_words:  # noqa: N801 - reads as a phrase: with _in_words()
+    """One boundary: our errors keep their words and class, any other is logged and named by its kind only."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, LoamError):
+            raise ConnectError(Code[error.code.upper()], str(error)) from None
+        if isinstance(error, Exception) and not isinstance(error, ConnectError):
+            log.error("a call failed", exc_info=error)
+            raise ConnectError(Code.INTERNAL, f"{type(error).__name__} in the server; its log says more") from None
+
+
+def _client(ctx: Context) -> str:
+    return ctx.request_headers.get("loam-client") or "unnamed"

@@ -1,0 +1,174 @@
+"""What holders of leases say: they extend, hand out the next, report and complete. The fence is checked in each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from protobuf import Oneof
+
+from loam_lab.core import check, ids, lifecycle
+from loam_lab.core import job as core
+from loam_lab.errors import Fenced, Invalid, NotFound
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import commits as commit_log
+from loam_lab.server import wire
+from loam_lab.server.auth import Principal, Who
+from loam_lab.server.calls import MAX_BATCH, Calls, Context, batch, held, lease_length
+from loam_lab.server.signals import Signals
+from loam_lab.store.sqlite import SqliteStore
+from loam_lab.store.write import Tx
+
+_MAX_OUTPUT_BYTES = 4 * 1024 * 1024
+_LEASE_BYTES = 8 * 1024 * 1024
+
+
+class Attempts(Calls):
+    """The operations under a lease."""
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        signals: Signals,
+        who: Who,
+        *,
+        find_log: commit_log.FindLog,
+        lease_ms: int,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(store, signals, who, find_log)
+        self._lease_ms = lease_ms
+        self._jitter = jitter
+        self._session_secret = store.secret("session_secret")
+
+    def extend(self, request: api.ExtendRequest, ctx: Context, /) -> api.ExtendResponse:
+        """Keep leases, each on its own; a stalled run goes back to its own kernel."""
+        who = self._who(ctx.request_headers)
+        batch(len(request.tokens), field="tokens")
+        tokens = [wire.token(message) for message in request.tokens]
+        lease_ms = lease_length(request.lease_ms, 0)
+
+        def keep(tx: Tx) -> api.ExtendResponse:
+            jobs = tx.jobs(who.namespace, [token.job_id for token in tokens])
+            reply = api.ExtendResponse()
+            for token in tokens:
+                try:
+                    job = held(jobs, token)
+                    change = lifecycle.extend(job, token, worker=request.worker, lease_ms=lease_ms, now=tx.now)
+                except Fenced:
+                    reply.extensions.append(api.Extension(token=wire.token_message(token), fenced=True))
+                    continue
+                tx.apply([change])
+                jobs[token.job_id] = kept = change.after
+                reply.extensions.append(
+                    api.Extension(
+                        token=wire.token_message(kept.token),
+                        lease_until_ms=kept.lease_until or 0,
+                        cancel_requested=kept.cancel_requested,
+                    )
+                )
+            return reply
+
+        return self.store.write(keep)
+
+    def report(self, request: api.ReportRequest, ctx: Context, /) -> api.ReportResponse:
+        """Store what attempts say, all or nothing; the answer names the snapshots that ended writes committed."""
+        who = self._who(ctx.request_headers)
+        batch(len(request.reports), field="reports")
+        started = any(r.what is not None and r.what.field == "write_started" for r in request.reports)
+        ended = any(r.what is not None and r.what.field == "write_ended" for r in request.reports)
+        place = self.commits.place() if started else None
+        found, head = self.commits.read(self.store.read(lambda r: r.last_commit())) if ended else ([], None)
+
+        def keep(tx: Tx) -> api.ReportResponse:
+            jobs = tx.jobs(who.namespace, [wire.token(report.token).job_id for report in request.reports])
+            for report in request.reports:
+                token = wire.token(report.token)
+                job = held(jobs, token)
+                lifecycle.check_fence(job, token)
+                jobs[job.id] = self._keep_report(tx, job, report, place=place, head=head)
+            snapshots = commit_log.store(tx, found)
+            return api.ReportResponse(snapshots=[wire.snapshot(snapshot) for snapshot in snapshots])
+
+        return self.store.write(keep)
+
+    def complete(self, request: api.CompleteRequest, ctx: Context, /) -> api.CompleteResponse:
+        """Record how attempts ended, each on its own; lease the next batch where asked."""
+        who = self._who(ctx.request_headers)
+        batch(len(request.completions), field="completions")
+        tokens = [wire.token(completion.token) for completion in request.completions]
+        endings = [wire.ending(completion) for completion in request.completions]
+        known = self.store.read(lambda r: (r.last_commit(), r.jobs(who.namespace, [t.job_id for t in tokens])))
+        # What an engine committed is known before the outcome is: no snapshot appears after it.
+        wrote = any(job.engine_open for job in known[1].values())
+        found, head = self.commits.read(known[0]) if wrote else ([], None)
+
+        def record(tx: Tx) -> api.CompleteResponse:
+            commit_log.store(tx, found)
+            jobs = tx.jobs(who.namespace, [token.job_id for token in tokens])
+            results, changes = [], []
+            for token, ending in zip(tokens, endings, strict=True):
+                try:
+                    job = held(jobs, token)
+                    change = lifecycle.complete(job, token, ending, now=tx.now, random=self._jitter())
+                except (Fenced, NotFound) as error:
+                    results.append(api.CompletionResult(fenced=True, message=str(error)))
+                    continue
+                if job.engine_open and head is not None:
+                    tx.end_writes(job, head)
+                changes.append(change)
+                jobs[job.id] = change.after
+                results.append(api.CompletionResult(state=wire.state(change.after.state)))
+            tx.apply(changes)
+            leases = self._lease(tx, who, request.next) if request.next is not None else []
+            return api.CompleteResponse(results=results, leases=leases)
+
+        return self._once(who, request, record, api.CompleteResponse)
+
+    def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:
+        worker = check.text(request.worker, field="worker", most=200)
+        limit = check.number(request.limit or 1, field="limit", least=1, most=MAX_BATCH)
+        lease_ms = lease_length(request.lease_ms, self._lease_ms)
+        changes: list[core.Change] = []
+        for queue in request.queues or ["default"]:
+            if len(changes) < limit:
+                ready = tx.ready(who.namespace, check.word(queue, field="queues"), limit - len(changes))
+                changes += [lifecycle.lease(job, worker=worker, lease_ms=lease_ms, now=tx.now) for job in ready]
+        bodies = tx.bodies(change.after.seq for change in changes)
+        fitting: list[core.Change] = []
+        size = 0
+        for change in changes:
+            size += len(bodies[change.after.seq].payload)
+            if fitting and size > _LEASE_BYTES:
+                break
+            fitting.append(change)
+        tx.apply(fitting)
+        return [
+            wire.lease(job, bodies[job.seq], session=ids.session_id(self._session_secret, job.id, job.epoch))
+            for job in (change.after for change in fitting)
+        ]
+
+    def _keep_report(
+        self, tx: Tx, job: core.Job, report: api.Report, *, place: int | None, head: int | None
+    ) -> core.Job:
+        match report.what:
+            case Oneof(field="progress", value=pb.Progress() as progress):
+                tx.save_progress(job, wire.progress_record(progress, tx.now))
+            case Oneof(field="output", value=api.OutputChunk() as chunk):
+                check.json_text(chunk.output, field="output", most=_MAX_OUTPUT_BYTES, kind=dict)
+                tx.save_output(job, chunk.index, chunk.output)
+            case Oneof(field="write_started", value=api.WriteStarted() as write):
+                write_id = check.text(write.write_id, field="write_id", most=100)
+                tx.start_write(job, write_id, write.table[:500], tx.last_commit() if place is None else place)
+            case Oneof(field="write_ended", value=api.WriteEnded() as write):
+                if head is not None:
+                    tx.end_write(job, check.text(write.write_id, field="write_id", most=100), head)
+            case Oneof(field="engine_session", value=api.EngineSession() as session):
+                change = lifecycle.open_engine(job, job.token)
+                tx.apply([change])
+                tx.set_session(job, session.session, session.endpoint)
+                return change.after
+            case _:
+                raise Invalid("report says nothing: progress, output, write_started, …", field="what")
+        return job

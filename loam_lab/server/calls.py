@@ -1,0 +1,93 @@
+"""What every call shares: the store, the credential, and that a repeated request gets the first answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from protobuf import Message
+
+from loam_lab.core import check
+from loam_lab.core import job as core
+from loam_lab.errors import Fenced, Invalid
+from loam_lab.server import commits as commit_log
+from loam_lab.server.auth import Principal, Who
+from loam_lab.server.signals import Signals
+from loam_lab.store.sqlite import SqliteStore
+from loam_lab.store.write import Tx
+
+M = TypeVar("M", bound=Message)
+MAX_BATCH = 1_000
+
+
+class Context(Protocol):
+    """What of a call's context is used."""
+
+    @property
+    def request_headers(self) -> Mapping[str, str]:
+        """The headers; `authorization` carries the credential."""
+        ...
+
+
+class Calls:
+    """A part of the service: operations over one store."""
+
+    def __init__(self, store: SqliteStore, signals: Signals, who: Who, find_log: commit_log.FindLog) -> None:
+        self.store = store
+        self.signals = signals
+        self.commits = commit_log.Commits(find_log)
+        self._who = who
+
+    def read_commits(self) -> None:
+        """Read what the catalog committed since the last look, whoever wrote it."""
+        found, _ = self.commits.read(self.store.read(lambda reader: reader.last_commit()))
+        if found:
+            self.store.write(lambda tx: commit_log.store(tx, found))
+
+    def _once(self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]) -> M:
+        request_id: str = getattr(request, "request_id", "")
+        check.text(request_id, field="request_id", most=100)
+        digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
+
+        def run(tx: Tx) -> M:
+            if found := tx.request(who.namespace, request_id):
+                if found[0] != digest:
+                    raise Invalid(
+                        f"request_id {request_id!r} was used for another request; use a new one", field="request_id"
+                    )
+                return reply.from_binary(found[1])
+            answer = operation(tx)
+            tx.save_request(who.namespace, request_id, digest, answer.to_binary())
+            return answer
+
+        return self.store.write(run)
+
+
+def batch(count: int, *, field: str, least: int = 0) -> None:
+    """Refuse a call with too many elements, or none where one is needed."""
+    if not least <= count <= MAX_BATCH:
+        raise Invalid(f"{field} has {count:,} elements; from {least} to {MAX_BATCH:,} are taken", field=field)
+
+
+def held(jobs: Mapping[str, core.Job], token: core.LeaseToken) -> core.Job:
+    """The job of a token; a job that is not there is held by nobody.
+
+    Raises:
+        Fenced: no such job in this namespace.
+    """
+    if token.job_id not in jobs:
+        raise Fenced(f"job {token.job_id!r}: no such job is held here; nothing was recorded")
+    return jobs[token.job_id]
+
+
+def lease_length(asked: int, default: int) -> int:
+    """The length of a lease in ms."""
+    return check.number(asked, field="lease_ms", least=100, most=86_400_000, unit=" ms") if asked else default
+
+
+def id_prefix(job_id: str) -> str:
+    """At least four characters of a run id."""
+    if len(job_id) < 4 or not set(job_id) <= set("0123456789abcdef-"):
+        raise Invalid(f"{job_id!r} is not a run id, nor at least 4 characters of one", field="job_id")
+    return job_id

@@ -1,0 +1,210 @@
+"""The service loam.jobs.v1 on one store. Each operation is: check, decide (core), apply, answer after the commit.
+
+app.py puts it on a socket; tests call it in process. What holders of leases say is in attempts.py, reading in look.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from loam_lab import __version__
+from loam_lab.core import check, lifecycle
+from loam_lab.core import job as core
+from loam_lab.errors import Conflict, Invalid, Unavailable
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import commits as commit_log
+from loam_lab.server import wire
+from loam_lab.server.attempts import Attempts
+from loam_lab.server.auth import Principal, Who
+from loam_lab.server.calls import Context, batch, id_prefix, lease_length
+from loam_lab.server.look import Look
+from loam_lab.server.signals import Deadline, Signals
+from loam_lab.store.read import Reader
+from loam_lab.store.sqlite import SqliteStore
+from loam_lab.store.write import Tx
+
+CONTRACT = "loam.jobs.v1"
+
+
+class Desk(Protocol):
+    """Who starts and ends the processes beside the server."""
+
+    def open_engine(self, engine: str, holder: str) -> api.OpenEngineResponse:
+        """Start the engine if need be and say where it is."""
+        ...
+
+    def processes(self) -> list[api.Process]:
+        """What runs beside the server."""
+        ...
+
+
+class LocalJobs(Attempts, Look):
+    """The jobs service over a store. `stop` ends the server, `stays` says why it does not end by itself."""
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        signals: Signals,
+        who: Who,
+        *,
+        desk: Desk | None = None,
+        find_log: commit_log.FindLog = lambda: None,
+        lease_ms: int = 30_000,
+        beat_ms: int = 10_000,
+        jitter: Callable[[], float] = random.random,
+        home: str = "",
+        stop: Callable[[], str] | None = None,
+        stays: Callable[[], str] = lambda: "",
+        clients: Callable[[], int] = lambda: 0,
+    ) -> None:
+        super().__init__(store, signals, who, find_log=find_log, lease_ms=lease_ms, jitter=jitter)
+        self._desk = desk
+        self._beat_ms = beat_ms
+        self._home = home
+        self._stop = stop
+        self._stays = stays
+        self._clients = clients
+        self._started_at = store.write(lambda tx: tx.now)
+
+    def hello(self, request: api.HelloRequest, ctx: Context, /) -> api.HelloResponse:
+        """Exchange versions."""
+        who = self._who(ctx.request_headers)
+        if request.contract and request.contract != CONTRACT:
+            raise Conflict(
+                f"the server speaks {CONTRACT} (loam-lab {__version__}), the client {request.contract} "
+                f"(loam-lab {request.version}). Bring both to one version: pip install --upgrade loam-lab"
+            )
+        return api.HelloResponse(
+            version=__version__,
+            contract=CONTRACT,
+            schema=self.store.schema,
+            actor=who.actor,
+            now_ms=self.store.now(),
+            lease_ms=self._lease_ms,
+            beat_ms=self._beat_ms,
+        )
+
+    def enqueue(self, request: api.EnqueueRequest, ctx: Context, /) -> api.EnqueueResponse:
+        """Accept jobs, all or none."""
+        who = self._who(ctx.request_headers)
+        batch(len(request.jobs), field="jobs", least=1)
+        lease_to = request.lease_to
+
+        def accept(tx: Tx) -> api.EnqueueResponse:
+            reply = api.EnqueueResponse()
+            for index, spec in enumerate(request.jobs):
+                new = _named(f"jobs[{index}]", spec, who, tx.now, alone=len(request.jobs) == 1)
+                job = tx.add(new, lifecycle.enqueue(new.job, actor=who.actor, now=tx.now))
+                reply.job_ids.append(job.id)
+                if lease_to is not None:
+                    reply.leases.append(self._lease_new(tx, job, new, lease_to))
+            return reply
+
+        return self._once(who, request, accept, api.EnqueueResponse)
+
+    def lease(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
+        """Hand out ready jobs; waits for a first one at most `wait_ms`."""
+        left = Deadline(lease_wait_s(request))
+        while True:
+            seen = self.signals.seen(self.lease_topics(request, ctx))
+            reply = self.lease_now(request, ctx)
+            if reply.leases or not left.left:
+                return reply
+            self.signals.wait(self.lease_topics(request, ctx), seen, left.left)
+
+    def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
+        """Hand out what is ready, without waiting. An empty answer is not kept for repeats."""
+        who = self._who(ctx.request_headers)
+        check.text(request.worker, field="worker", most=200)
+        if not self.store.read(lambda reader: self._may_lease(reader, who, request)):
+            return api.LeaseResponse()
+        return self._once(
+            who, request, lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)), api.LeaseResponse
+        )
+
+    def lease_topics(self, request: api.LeaseRequest, ctx: Context) -> list[tuple[str, str]]:
+        """What to wait for when nothing is ready."""
+        namespace = self._who(ctx.request_headers).namespace
+        return [(namespace, queue) for queue in request.queues or ["default"]]
+
+    def cancel(self, request: api.CancelRequest, ctx: Context, /) -> api.CancelResponse:
+        """Ask jobs to stop; one that has ended is answered as it is."""
+        who = self._who(ctx.request_headers)
+        batch(len(request.job_ids), field="job_ids", least=1)
+
+        def ask(tx: Tx) -> api.CancelResponse:
+            reply = api.CancelResponse()
+            for job_id in dict.fromkeys(request.job_ids):
+                job = tx.job(who.namespace, tx.full_id(who.namespace, id_prefix(job_id)))
+                if not job.state.is_terminal:
+                    tx.apply([lifecycle.request_cancel(job, actor=who.actor, now=tx.now)])
+                reply.jobs.append(wire.run(tx.run(job)))
+            return reply
+
+        return self._once(who, request, ask, api.CancelResponse)
+
+    def open_engine(self, request: api.OpenEngineRequest, ctx: Context, /) -> api.OpenEngineResponse:
+        """Start the engine if need be and say where it is."""
+        self._who(ctx.request_headers)
+        if self._desk is None:
+            raise Unavailable("this server starts no engines")
+        return self._desk.open_engine(request.engine, check.text(request.holder, field="holder", most=200))
+
+    def status(self, request: api.StatusRequest, ctx: Context, /) -> api.StatusResponse:
+        """What the server and its processes do."""
+        self._who(ctx.request_headers)
+        return api.StatusResponse(
+            version=__version__,
+            home=self._home,
+            started_at_ms=self._started_at,
+            clients=self._clients(),
+            jobs=self.store.read(lambda reader: reader.live_counts()),
+            processes=self._desk.processes() if self._desk else [],
+            stays=self._stays(),
+        )
+
+    def shutdown(self, request: api.ShutdownRequest, ctx: Context, /) -> api.ShutdownResponse:
+        """End the server; refused while runs are under way, unless forced."""
+        self._who(ctx.request_headers)
+        if self._stop is None:
+            raise Conflict("this server is not ended by a call")
+        running = self.store.read(lambda reader: reader.live_counts()).get("running", 0)
+        if running and not request.force:
+            raise Conflict(f"{running} run(s) under way; wait for them, or end the server with: loam down --force")
+        return api.ShutdownResponse(message=self._stop())
+
+    def _lease_new(self, tx: Tx, job: core.Job, new: core.NewJob, lease_to: api.LeaseTo) -> pb.Lease:
+        change = lifecycle.lease(
+            job,
+            worker=check.text(lease_to.worker, field="lease_to.worker", most=200),
+            lease_ms=lease_length(lease_to.lease_ms, self._lease_ms),
+            now=tx.now,
+            attached=lease_to.attached,
+            engine_open=bool(lease_to.engine_session),
+        )
+        tx.apply([change])
+        if lease_to.engine_session:
+            tx.set_session(change.after, lease_to.engine_session, lease_to.engine_endpoint)
+        return pb.Lease(token=wire.token_message(change.after.token), lease_until_ms=change.after.lease_until or 0)
+
+    def _may_lease(self, reader: Reader, who: Principal, request: api.LeaseRequest) -> bool:
+        if request.request_id and reader.request(who.namespace, request.request_id):
+            return True
+        return any(reader.ready(who.namespace, queue, 1) for queue in request.queues or ["default"])
+
+
+def lease_wait_s(request: api.LeaseRequest) -> float:
+    """How long a Lease may wait for its first job, in seconds."""
+    return check.number(request.wait_ms, field="wait_ms", least=0, most=60_000, unit=" ms") / 1000
+
+
+def _named(where: str, spec: pb.JobSpec, who: Principal, now: int, *, alone: bool) -> core.NewJob:
+    try:
+        return wire.new_job(spec, namespace=who.namespace, actor=who.actor, now=now)
+    except Invalid as error:
+        if alone:
+            raise
+        raise Invalid(f"{where}: {error}", field=f"{where}.{error.field}") from None

@@ -1,0 +1,105 @@
+"""Look at runs: get, list, outputs, snapshots, and the event log. Nothing here changes a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loam_lab.core import check
+from loam_lab.errors import Invalid
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import wire
+from loam_lab.server.calls import MAX_BATCH, Calls, Context, id_prefix
+from loam_lab.store.read import Reader
+from loam_lab.store.write import EVENTS
+
+_KEEPALIVE_S = 15.0
+
+
+class Look(Calls):
+    """The operations that read."""
+
+    def get(self, request: api.GetRequest, ctx: Context, /) -> api.GetResponse:
+        """A run with its attempts, outcome and snapshots."""
+        who = self._who(ctx.request_headers)
+
+        def look(reader: Reader) -> api.GetResponse:
+            job = reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(request.job_id)))
+            return api.GetResponse(
+                job=wire.run(reader.run(job)),
+                attempts=[wire.attempt(attempt) for attempt in reader.attempts(job.seq)],
+                outcome=wire.outcome(reader.outcome(job.seq)),
+                snapshots=[wire.snapshot(snapshot) for snapshot in reader.snapshots_of_job(job)],
+            )
+
+        return self.store.read(look)
+
+    def list(self, request: api.ListRequest, ctx: Context, /) -> api.ListResponse:
+        """Runs newest first, a page at a time."""
+        who = self._who(ctx.request_headers)
+        which = wire.list_filter(request, who.namespace)
+        found = self.store.read(lambda reader: reader.runs(which))
+        more = len(found) == which.limit
+        return api.ListResponse(jobs=[wire.run(run) for run in found], next=str(found[-1].job.seq) if more else "")
+
+    def outputs(self, request: api.OutputsRequest, ctx: Context, /) -> api.OutputsResponse:
+        """What a run printed and displayed, from a place on."""
+        who = self._who(ctx.request_headers)
+        limit = check.number(request.limit or 100, field="limit", least=1, most=MAX_BATCH)
+
+        def look(reader: Reader) -> api.OutputsResponse:
+            job = reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(request.job_id)))
+            found = reader.outputs(job.seq, request.after, limit)
+            return api.OutputsResponse(
+                outputs=[api.Output(place=o.place, epoch=o.epoch, output=o.output) for o in found],
+                next=found[-1].place if found else request.after,
+                more=len(found) == limit,
+            )
+
+        return self.store.read(look)
+
+    def snapshots(self, request: api.SnapshotsRequest, ctx: Context, /) -> api.SnapshotsResponse:
+        """The snapshots of a table with the runs that wrote them; reads the catalog's log first."""
+        who = self._who(ctx.request_headers)
+        limit = check.number(request.limit or 100, field="limit", least=1, most=MAX_BATCH)
+        self.read_commits()
+        found = self.store.read(lambda r: r.snapshots_of_table(who.namespace, request.table, limit))
+        return api.SnapshotsResponse(snapshots=[wire.snapshot(snapshot) for snapshot in found])
+
+    def watch(self, request: api.WatchRequest, ctx: Context, /) -> Iterator[api.WatchResponse]:
+        """Events after a cursor, then those to come."""
+        reply, cursor = self.watch_start(request, ctx)
+        yield reply
+        while True:
+            seen = self.signals.seen([EVENTS])
+            reply, cursor = self.watch_next(request, ctx, cursor)
+            if reply.events or not self.signals.wait([EVENTS], seen, _KEEPALIVE_S):
+                yield reply
+
+    def watch_start(self, request: api.WatchRequest, ctx: Context) -> tuple[api.WatchResponse, int]:
+        """Where a watch begins, with an explicit gap if the given cursor's events are gone."""
+        self._who(ctx.request_headers)
+        if request.after and not request.after.isdecimal():
+            raise Invalid(f"after {request.after!r} is not a cursor", field="after")
+
+        def look(reader: Reader) -> tuple[api.WatchResponse, int]:
+            last, first = reader.last_cursor(), reader.first_cursor()
+            after = int(request.after) if request.after else last
+            gap = after > last or (bool(request.after) and after != 0 and first > after + 1)
+            start = last if gap else after
+            return api.WatchResponse(cursor=str(start), gap=gap), start
+
+        return self.store.read(look)
+
+    def watch_next(self, request: api.WatchRequest, ctx: Context, cursor: int) -> tuple[api.WatchResponse, int]:
+        """The next events after a cursor; none when there are none yet."""
+        who = self._who(ctx.request_headers)
+        kinds = wire.event_names(list(request.kinds))
+
+        def look(reader: Reader) -> tuple[api.WatchResponse, int]:
+            seq = reader.job(who.namespace, request.job_id).seq if request.job_id else None
+            found = reader.events(who.namespace, cursor, 500, seq=seq)
+            after = found[-1].cursor if found else cursor
+            events = [wire.event(event) for event in found if not kinds or event.kind in kinds]
+            return api.WatchResponse(events=events, cursor=str(after)), after
+
+        return self.store.read(look)

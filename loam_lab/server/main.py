@@ -1,0 +1,201 @@
+"""The server process: one per LOAM_HOME, on loopback, until nobody needs it.
+
+It ends by itself when no client is connected, no job is ready, running or scheduled; else it stays, asleep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import uvicorn
+
+from loam_lab import __version__, config
+from loam_lab.errors import Conflict, LoamError
+from loam_lab.server import app, auth
+from loam_lab.server.jobs import LocalJobs
+from loam_lab.server.presence import Presence
+from loam_lab.server.scheduler import Scheduler
+from loam_lab.server.signals import Signals
+from loam_lab.server.supervise import Desk
+from loam_lab.store.sqlite import SqliteStore
+
+ALREADY_RUNS = 3
+_IDLE_LOOK_S = 30.0
+log = logging.getLogger("loam.server")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve LOAM_HOME. Exit status: 0 ended as asked or idle, 3 another server has this home, 1 it cannot start."""
+    parser = argparse.ArgumentParser(prog="python -m loam_lab.server", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--home", help="LOAM_HOME; default: as configured")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
+    try:
+        settings = config.load({"home": options.home})
+        config.prepare_home(settings.home)
+        lock = lock_home(settings.home)
+        if lock is None:
+            print("another server has this home", file=sys.stderr)  # noqa: T201 - the boundary of this process
+            return ALREADY_RUNS
+        with lock:
+            serve(settings)
+    except LoamError as error:
+        print(f"loam server: {error}", file=sys.stderr)  # noqa: T201 - the boundary of this process
+        return 1
+    return 0
+
+
+def lock_home(home: Path) -> IO[str] | None:
+    """The lock that makes this the only server of the home; None if another one has it. Held until closed."""
+    file = (home / "lock").open("a+", encoding="ascii")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def serve(settings: config.Config) -> None:
+    """Run the server until it is ended by a call, a signal, or having nothing to do."""
+    home = settings.home
+    token = auth.token_file(home / "token")
+    signals, presence = Signals(), Presence(linger_s=settings.engine_idle_ms / 1000)
+    store = SqliteStore(home / "jobs.db", on_commit=signals.fire)
+    (home / "jobs.db").chmod(0o600)
+    desk = Desk(home, settings.python, slots=settings.slots)
+    ending = threading.Event()
+    jobs = LocalJobs(
+        store,
+        signals,
+        auth.one_token(token),
+        desk=desk,
+        find_log=desk.commit_log,
+        lease_ms=settings.lease_ms,
+        beat_ms=settings.beat_ms,
+        home=str(home),
+        stop=lambda: _end(ending),
+        stays=lambda: why_stay(store, presence),
+        clients=presence.count,
+    )
+    scheduler = Scheduler(
+        store,
+        signals,
+        quiet=desk.quiet,
+        commits=jobs.commits,
+        lease_ms=settings.lease_ms,
+        sweep_ms=settings.sweep_ms,
+        on_ready=desk.need_worker,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            web = _Web(app.application(jobs, presence), listener)
+            web.start()
+            scheduler.start()
+            threading.Thread(target=_reconcile, args=(jobs,), name="loam-reconcile", daemon=True).start()
+            _write_record(home, listener.getsockname()[1])
+            log.info("loam-lab %s serves %s on port %d", __version__, home, listener.getsockname()[1])
+            _wait(ending, lambda: why_stay(store, presence))
+            _forget_record(home)
+            web.stop()
+    finally:
+        scheduler.stop()
+        desk.stop()
+        store.close()
+        log.info("ended")
+
+
+def why_stay(store: SqliteStore, presence: Presence) -> str:
+    """What keeps the server; "" when it may end."""
+    counts = store.read(lambda reader: reader.live_counts())
+    waiting = {state: counts[state] for state in ("ready", "running", "scheduled") if counts.get(state)}
+    if waiting:
+        return "jobs: " + ", ".join(f"{count} {state}" for state, count in waiting.items())
+    clients = presence.count()
+    return f"{clients} client(s) connected in the last 15 minutes" if clients else ""
+
+
+class _Web:
+    """The HTTP half, on a thread of its own with its own loop."""
+
+    def __init__(self, application: object, listener: socket.socket) -> None:
+        options = uvicorn.Config(
+            application,  # type: ignore[arg-type]
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=2,
+            timeout_keep_alive=75,
+        )
+        self._server = uvicorn.Server(options)
+        self._listener = listener
+        self._thread = threading.Thread(target=self._run, name="loam-web", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        with suppress(asyncio.CancelledError):
+            self._server.config.setup_event_loop() if hasattr(self._server.config, "setup_event_loop") else None
+            asyncio.run(self._server.serve(sockets=[self._listener]))
+
+
+def _wait(ending: threading.Event, stays: Callable[[], str]) -> None:
+    while not ending.wait(_IDLE_LOOK_S):
+        if not stays():
+            log.info("nobody is connected and nothing waits")
+            return
+
+
+def _end(ending: threading.Event) -> str:
+    # The answer to the call leaves first.
+    threading.Timer(0.05, ending.set).start()
+    return "the server ends, and Sail and the catalog with it"
+
+
+def _reconcile(jobs: LocalJobs) -> None:
+    try:
+        jobs.read_commits()
+    except LoamError as error:
+        log.warning("the catalog's log could not be read: %s", error)
+
+
+def _write_record(home: Path, port: int) -> None:
+    host, boot_id = config.host()
+    record = {
+        "pid": os.getpid(),
+        "url": f"http://127.0.0.1:{port}",
+        "version": __version__,
+        "host": host,
+        "boot_id": boot_id,
+    }
+    fresh = home / "server.json.new"
+    fresh.write_text(json.dumps(record), encoding="utf-8")
+    fresh.replace(home / "server.json")
+
+
+def _forget_record(home: Path) -> None:
+    with suppress(FileNotFoundError):
+        (home / "server.json").unlink()
+
+
+__all__ = ["ALREADY_RUNS", "Conflict", "lock_home", "main", "serve", "why_stay"]
