@@ -17,8 +17,24 @@ from typing import Any
 from loam_lab.errors import Invalid
 
 _NETWORK = frozenset(
-    "nfs nfs4 cifs smb3 smbfs 9p ceph glusterfs lustre afs fuse.sshfs fuse.glusterfs fuse.s3fs fuse.rclone webdav "
-    "beegfs gpfs".split()
+    (
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+    )
 )
 
 
@@ -44,7 +60,9 @@ class Config:
 _KEYS = {field.name: field for field in fields(Config)}
 
 
-def load(flags: Mapping[str, Any] | None = None, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Config:
+def load(
+    flags: Mapping[str, Any] | None = None, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Config:
     """The settings in force.
 
     Raises:
@@ -75,7 +93,9 @@ def prepare_home(home: Path, *, mounts: str | None = None) -> None:
     """
     for above in (home, *home.parents):
         if above.exists() and not above.is_dir():
-            raise Invalid(f"LOAM_HOME {str(home)!r} cannot be a folder: {str(above)!r} is a file. Set LOAM_HOME", field="home")
+            raise Invalid(
+                f"LOAM_HOME {str(home)!r} cannot be a folder: {str(above)!r} is a file. Set LOAM_HOME", field="home"
+            )
     if kind := network_file_system(home, mounts=mounts):
         raise Invalid(
             f"LOAM_HOME {str(home)!r} is on a network file system ({kind}), where SQLite's locks do not hold. "
@@ -88,7 +108,9 @@ def prepare_home(home: Path, *, mounts: str | None = None) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise Invalid(f"LOAM_HOME {str(home)!r} cannot be used: {error.strerror}. Set LOAM_HOME", field="home") from None
+        raise Invalid(
+            f"LOAM_HOME {str(home)!r} cannot be used: {error.strerror}. Set LOAM_HOME", field="home"
+        ) from None
 
 
 def network_file_system(path: Path, *, mounts: str | None = None) -> str:

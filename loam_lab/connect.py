@@ -61,7 +61,6 @@ class Jobs:
 
     def hello(self, request: api.HelloRequest | None = None) -> api.HelloResponse:
         """Exchange versions with the server."""
-        from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
         reply: api.HelloResponse = self._call("hello", request or hello_request(), _CALL_MS)
         return reply
@@ -204,7 +203,11 @@ def as_ours(error: BaseException) -> errors.LoamError:
     if kind is errors.Unavailable and not message.startswith("the "):
         message = f"the loam server does not answer ({message}). Its state: loam status"
     if kind is None:
-        return errors.Unavailable(f"the loam server failed: {message}") if code == "deadline_exceeded" else errors.LoamError(message)
+        return (
+            errors.Unavailable(f"the loam server failed: {message}")
+            if code == "deadline_exceeded"
+            else errors.LoamError(message)
+        )
     return kind(message)
 
 

@@ -97,7 +97,7 @@ class _AsyncJobs:
             return await asyncio.get_running_loop().run_in_executor(self._pool, operation, request, ctx, *more)
 
 
-class _in_words:  # noqa: N801 - reads as a phrase: with _in_words()
+class _in_words:
     """One boundary: our errors keep their words and class, any other is logged and named by its kind only."""
 
     def __enter__(self) -> None:

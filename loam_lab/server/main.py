@@ -155,7 +155,6 @@ class _Web:
 
     def _run(self) -> None:
         with suppress(asyncio.CancelledError):
-            self._server.config.setup_event_loop() if hasattr(self._server.config, "setup_event_loop") else None
             asyncio.run(self._server.serve(sockets=[self._listener]))
 
 

@@ -16,7 +16,7 @@ from loam_lab.errors import LoamError
 from loam_lab.server import commits as commit_log
 from loam_lab.server.signals import Signals
 from loam_lab.store.read import Reader
-from loam_lab.store.records import EngineSession
+from loam_lab.store.records import Commit, EngineSession
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.store.write import TIMES, Tx
 
@@ -123,10 +123,8 @@ class Scheduler:
         wait_s = 0.2
         try:
             while not self._ended.is_set():
-                sessions = self._store.read(lambda reader: reader.sessions(job.seq))
-                if self._quiet(sessions):
-                    found, head = self._commits.read(self._store.read(lambda reader: reader.last_commit()))
-                    self._store.write(lambda tx: _quieted(tx, job, found, head))
+                if self._quiet(self._store.read(lambda reader: reader.sessions(job.seq))):
+                    self._move_on(job)
                     return
                 self._ended.wait(wait_s)
                 wait_s = min(wait_s * 2, 5.0)
@@ -135,6 +133,11 @@ class Scheduler:
         finally:
             with self._lock:
                 self._being_quieted.discard(job.id)
+
+    def _move_on(self, job: Job) -> None:
+        # What the engine committed is known before the outcome is: no snapshot appears after it.
+        found, head = self._commits.read(self._store.read(lambda reader: reader.last_commit()))
+        self._store.write(lambda tx: _quieted(tx, job, found, head))
 
 
 def _grant_all(tx: Tx) -> None:
@@ -146,7 +149,7 @@ def _advance(tx: Tx) -> None:
     tx.apply([lifecycle.sweep(job, now=tx.now) for job in tx.expired(tx.now, _STEP)])
 
 
-def _quieted(tx: Tx, job: Job, found: list[commit_log.records.Commit], head: int | None) -> None:
+def _quieted(tx: Tx, job: Job, found: list[Commit], head: int | None) -> None:
     commit_log.store(tx, found)
     now_is = tx.job(job.namespace, job.id)
     if now_is.epoch == job.epoch and now_is.state is job.state:

@@ -96,9 +96,19 @@ class Desk:
                 return
             with (self._home / "worker.log").open("ab") as out:
                 program = subprocess.Popen(
-                    [self._python, "-m", "loam_lab.worker", "--home", str(self._home), "--slots", str(self._slots)]
-                    + [f"--queue={queue}" for _, queue in queues]
-                    + ["--idle-exit", "60"],
+                    [
+                        *(
+                            self._python,
+                            "-m",
+                            "loam_lab.worker",
+                            "--home",
+                            str(self._home),
+                            "--slots",
+                            str(self._slots),
+                        ),
+                        *(f"--queue={queue}" for _, queue in queues),
+                        *("--idle-exit", "60"),
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=out,
@@ -111,7 +121,9 @@ class Desk:
 
     def processes(self) -> list[api.Process]:
         """What runs beside the server, and the server itself."""
-        found = [api.Process(name="server", state="running", pid=os.getpid(), resident_bytes=resident_bytes(os.getpid()))]
+        found = [
+            api.Process(name="server", state="running", pid=os.getpid(), resident_bytes=resident_bytes(os.getpid()))
+        ]
         for record, endpoint in ((self._catalog, _url), (self._sail, _remote), (self._worker, lambda _: "")):
             program = record.alive()
             last = program or record.read()
@@ -154,8 +166,10 @@ class Desk:
         token_file(self._home / "catalog.token")
         with (self._home / "catalog.log").open("ab") as out:
             program = subprocess.Popen(
-                [self._python, "-m", "loam_lab.tables.catalog", "--home", str(self._home), "--port", str(port)]
-                + ["--token-file", str(self._home / "catalog.token")],
+                [
+                    *(self._python, "-m", "loam_lab.tables.catalog", "--home", str(self._home), "--port", str(port)),
+                    *("--token-file", str(self._home / "catalog.token")),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=out,
@@ -168,9 +182,8 @@ class Desk:
         except ValueError:
             program.kill()
             program.wait()
-            raise EngineError(
-                f"the catalog did not start; the end of {self._home / 'catalog.log'}: {_tail(self._home / 'catalog.log')}"
-            ) from None
+            written = self._home / "catalog.log"
+            raise EngineError(f"the catalog did not start; the end of {written}: {_tail(written)}") from None
         return self._note(self._catalog, program, port=int(ready["port"]))
 
     def _need_sail(self, catalog: Started) -> Started:
@@ -278,5 +291,3 @@ def _tail(path: Path) -> str:
         return " / ".join(path.read_text(errors="replace").strip().splitlines()[-3:]) or "(empty)"
     except OSError:
         return "(no log)"
-
-
