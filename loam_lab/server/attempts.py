@@ -133,7 +133,9 @@ class Attempts(Calls):
         changes: list[core.Change] = []
         for queue in request.queues or ["default"]:
             if len(changes) < limit:
-                ready = tx.ready(who.namespace, check.word(queue, field="queues"), limit - len(changes))
+                ready = tx.ready(
+                    who.namespace, check.word(queue, field="queues"), limit - len(changes), engines=request.engines
+                )
                 changes += [lifecycle.lease(job, worker=worker, lease_ms=lease_ms, now=tx.now) for job in ready]
         bodies = tx.bodies(change.after.seq for change in changes)
         fitting: list[core.Change] = []

@@ -193,7 +193,8 @@ class LocalJobs(Attempts, Look):
     def _may_lease(self, reader: Reader, who: Principal, request: api.LeaseRequest) -> bool:
         if request.request_id and reader.request(who.namespace, request.request_id):
             return True
-        return any(reader.ready(who.namespace, queue, 1) for queue in request.queues or ["default"])
+        queues = request.queues or ["default"]
+        return any(reader.ready(who.namespace, queue, 1, engines=request.engines) for queue in queues)
 
 
 def lease_wait_s(request: api.LeaseRequest) -> float:

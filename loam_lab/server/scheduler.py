@@ -22,6 +22,8 @@ from loam_lab.store.write import TIMES, Tx
 
 log = logging.getLogger("loam.scheduler")
 _STEP = 500
+# What the worker that the server starts can run; tasks need a worker that knows their module.
+EMBEDDED_ENGINES = ("spark",)
 _DAY_MS = 86_400_000
 
 # Stops whatever an engine session runs; True when the engine has answered that nothing runs.
@@ -81,10 +83,14 @@ class Scheduler:
             self._store.write(_advance)
         for job in self._store.read(lambda reader: reader.quieting()):
             self._quiet_soon(job)
-        queues = self._store.read(lambda reader: reader.ready_queues())
+        queues = self._store.read(lambda reader: reader.ready_queues(EMBEDDED_ENGINES))
+        instant = self._store.read(self._next_step)
         if queues:
             self._on_ready(queues)
-        return self._store.read(self._next_step)
+            # A worker may end just before it sees them: look again soon.
+            again = self._store.now() + self._sweep_ms
+            return again if instant is None else min(instant, again)
+        return instant
 
     def _next_step(self, reader: Reader) -> int | None:
         instant = reader.next_instant()

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from loam_lab.tables.client import CatalogLog
 log = logging.getLogger("loam.desk")
 _QUIET_S = 60.0
 _WATCH_S = 0.5
+_WORKER_PAUSE_S = 3.0
 
 
 class Desk:
@@ -40,6 +42,7 @@ class Desk:
         self._worker = Record(home, "worker")
         self._lock = threading.RLock()
         self._worker_lock = threading.Lock()
+        self._worker_not_before = 0.0
         self._log: CatalogLog | None = None
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -92,8 +95,10 @@ class Desk:
         if not self._worker_lock.acquire(blocking=False):
             return
         try:
-            if self._ended.is_set() or self._worker.alive():
+            if self._ended.is_set() or self._worker.alive() or time.monotonic() < self._worker_not_before:
                 return
+            # One that dies at once (a broken environment) is not started in a tight loop.
+            self._worker_not_before = time.monotonic() + _WORKER_PAUSE_S
             with (self._home / "worker.log").open("ab") as out:
                 program = subprocess.Popen(
                     [

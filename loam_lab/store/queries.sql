@@ -58,6 +58,14 @@ SELECT {head} FROM jobs
  ORDER BY rank, seq
  LIMIT ?;
 
+-- ready_jobs_of --
+-- The same for some engines only.
+SELECT {head} FROM jobs
+ WHERE state = 'ready' AND namespace = ? AND queue = ?
+   AND engine IN (SELECT value FROM json_each(?))
+ ORDER BY rank, seq
+ LIMIT ?;
+
 -- due_jobs --
 SELECT {head} FROM jobs
  WHERE state = 'scheduled' AND run_at <= ?
@@ -88,7 +96,8 @@ SELECT state, count(*) FROM jobs
  GROUP BY state;
 
 -- ready_queues --
-SELECT DISTINCT namespace, queue FROM jobs WHERE state = 'ready';
+SELECT DISTINCT namespace, queue FROM jobs
+ WHERE state = 'ready' AND engine IN (SELECT value FROM json_each(?));
 
 -- lease_bodies --
 SELECT b.seq, j.engine, j.name, b.payload, b.timeout_ms, b.headers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from loam_lab.core.claims import Claim, Write
@@ -50,9 +50,13 @@ class Reader:
             raise Invalid(f"{prefix!r} begins several job ids; type more of it", field="job_id")
         return prefix if prefix in found else str(found[0])
 
-    def ready(self, namespace: str, queue: str, limit: int) -> list[Job]:
-        """The next jobs of a queue, in rank order."""
-        return [rows.job(row) for row in self._db.execute(self._q["ready_jobs"], (namespace, queue, limit))]
+    def ready(self, namespace: str, queue: str, limit: int, *, engines: Sequence[str] = ()) -> list[Job]:
+        """The next jobs of a queue, in rank order; of some engines only, where any are named."""
+        if engines:
+            found = self._db.execute(self._q["ready_jobs_of"], (namespace, queue, json.dumps(list(engines)), limit))
+        else:
+            found = self._db.execute(self._q["ready_jobs"], (namespace, queue, limit))
+        return [rows.job(row) for row in found]
 
     def due(self, now: int, limit: int) -> list[Job]:
         """Scheduled jobs whose time has come."""
@@ -79,9 +83,9 @@ class Reader:
         """How many jobs have not ended, by state."""
         return dict(self._db.execute(self._q["live_counts"]).fetchall())
 
-    def ready_queues(self) -> list[tuple[str, str]]:
-        """(namespace, queue) of every queue in which a job waits for a worker."""
-        return self._db.execute(self._q["ready_queues"]).fetchall()
+    def ready_queues(self, engines: Sequence[str]) -> list[tuple[str, str]]:
+        """(namespace, queue) of every queue in which a job of these engines waits for a worker."""
+        return self._db.execute(self._q["ready_queues"], (json.dumps(list(engines)),)).fetchall()
 
     def bodies(self, seqs: Iterable[int]) -> dict[int, records.Body]:
         """What workers need to run those jobs, by seq."""

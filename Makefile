@@ -1,0 +1,3 @@
+.PHONY: gen
+gen:
+	buf generate

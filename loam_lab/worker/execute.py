@@ -1,0 +1,188 @@
+"""Run one leased engine job: open its session, run its child, record how it ended. One attempt, start to end.
+
+Nothing is completed before the engine is quiet: after a child's death its session is stopped first.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from protobuf import Oneof
+
+from loam_lab.connect import Jobs
+from loam_lab.engines.attempt import DIED, Attempt
+from loam_lab.engines.base import Program, Result, RunError
+from loam_lab.errors import Fenced, LoamError
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.worker.heartbeat import Heartbeat
+from loam_lab.worker.relay import Relay
+
+_QUIET_S = 60.0
+
+
+class Execution:
+    """One attempt of one job. `run()` returns when it is recorded, or is somebody else's."""
+
+    def __init__(self, jobs: Jobs, heartbeat: Heartbeat, lease: pb.Lease) -> None:
+        self._jobs = jobs
+        self._heartbeat = heartbeat
+        self._lease = lease
+        self._attempt: Attempt | None = None
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._released = False
+        self._fenced = False
+        self._endpoint = ""
+        assert lease.token is not None and lease.job is not None  # noqa: S101, PT018 - the contract's Lease has both
+        self._job = lease.job
+        self._held = heartbeat.hold(lease.token, on_cancel=self.cancel, on_fenced=self._stop_fenced)
+
+    def run(self) -> None:
+        """Run the attempt and record how it ended."""
+        relay = Relay(self._jobs, lambda: self._held.token)
+        try:
+            completion = self._ending(relay)
+        except Fenced:
+            self._heartbeat.let_go(self._held)
+            return
+        except LoamError as error:
+            completion = _failed(RunError(type(error).__name__, str(error)))
+        relay.close()
+        self._record(completion)
+
+    def cancel(self) -> None:
+        """Somebody asked the job to stop."""
+        with self._lock:
+            self._cancelled = True
+            attempt = self._attempt
+        if attempt is not None:
+            attempt.cancel()
+
+    def give_back(self) -> None:
+        """The worker ends: stop the program and return the job to its queue."""
+        with self._lock:
+            self._released = True
+            attempt = self._attempt
+        if attempt is not None:
+            attempt.cancel()
+
+    def _stop_fenced(self) -> None:
+        with self._lock:
+            self._fenced = True
+            attempt = self._attempt
+        if attempt is not None:
+            attempt.kill()
+
+    def _ending(self, relay: Relay) -> api.Completion:
+        payload = json.loads((self._job.task or pb.Task()).payload)
+        engine = self._jobs.open_engine(api.OpenEngineRequest(engine="spark", holder=self._jobs.name))
+        self._endpoint = engine.endpoint
+        # Recorded before it is opened: whoever sweeps this lease knows what to quiet.
+        relay.engine_session(self._lease.engine_session, engine.endpoint)
+        attempt = Attempt(
+            program(payload),
+            python=str(payload.get("python") or sys.executable),
+            report=relay,
+            remote=engine.endpoint,
+            session_id=self._lease.engine_session,
+            cwd=payload.get("cwd"),
+            go=self._heartbeat.beat,
+        )
+        with self._lock:
+            self._attempt = attempt
+            stop = self._cancelled or self._released
+            fenced = self._fenced
+        if fenced:
+            attempt.kill()
+        elif stop:
+            attempt.cancel()
+        result = self._wait(attempt)
+        if self._fenced:
+            raise Fenced("the lease is not ours any more")
+        return self._said(result)
+
+    def _wait(self, attempt: Attempt) -> Result:
+        limit_s = self._job.timeout_ms / 1000 if self._job.timeout_ms else None
+        try:
+            return attempt.wait(limit_s)
+        except TimeoutError:
+            attempt.cancel()
+        try:
+            attempt.wait(10.0)
+        except TimeoutError:
+            attempt.kill()
+            attempt.wait()
+            self._quiet()
+        return Result.failed(RunError("TimeLimit", f"it ran longer than its limit of {limit_s:g} s and was stopped"))
+
+    def _said(self, result: Result) -> api.Completion:
+        died = result.error is not None and result.error.kind == DIED
+        if died:
+            self._quiet()
+        if self._released:
+            return api.Completion(how=Oneof("released", True))
+        if result.cancelled or (died and self._cancelled):
+            return api.Completion(how=Oneof("cancelled", True))
+        if result.ok:
+            return api.Completion(how=Oneof("succeeded", json.dumps(result.value, default=str).encode()))
+        return _failed(result.error or RunError("Error", "it failed without a word"), lost=died)
+
+    def _quiet(self) -> None:
+        """Stop what the dead child left running in its session; comes back when the engine has answered."""
+        pause = threading.Event()
+        while not self._fenced:
+            answer = subprocess.run(
+                [sys.executable, "-m", "loam_lab.engines.quiet", "--remote", self._endpoint]
+                + ["--deadline", str(_QUIET_S)],
+                input=self._lease.engine_session + "\n",
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if answer.returncode in (0, 3):
+                return
+            pause.wait(1.0)
+
+    def _record(self, completion: api.Completion) -> None:
+        completion.token = self._held.token
+        pause = threading.Event()
+        request = api.CompleteRequest(completions=[completion])
+        while not self._fenced:
+            try:
+                self._jobs.complete(request)
+                break
+            except Fenced:
+                break
+            except LoamError as error:
+                if error.code != "unavailable":
+                    print(f"loam worker: {error}", file=sys.stderr)  # noqa: T201 - the log of this process
+                    break
+                pause.wait(0.5)
+        self._heartbeat.let_go(self._held)
+
+
+def program(payload: Mapping[str, Any]) -> Program:
+    """The program of an engine job's payload."""
+    return Program(
+        language=str(payload.get("language", "python")),
+        kind=payload.get("kind", "file"),
+        source=str(payload.get("source", "")),
+        path=str(payload.get("path", "")),
+        params=dict(payload.get("params") or {}),
+    )
+
+
+def _failed(error: RunError, *, lost: bool = False) -> api.Completion:
+    failure = pb.Failure(
+        kind=error.kind,
+        message=error.message,
+        traceback="".join(line if line.endswith("\n") else line + "\n" for line in error.traceback),
+        permanent=False,
+    )
+    return api.Completion(how=Oneof("failed", failure), lost=lost)

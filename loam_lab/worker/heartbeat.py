@@ -1,0 +1,104 @@
+"""Keep the leases of this process alive, and tell their holders to stop. One thread, one call a beat for all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loam_lab.connect import Jobs
+from loam_lab.errors import LoamError
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+
+@dataclass
+class Held:
+    """One lease that is kept. `token` changes when a stalled run is taken back."""
+
+    token: pb.LeaseToken
+    on_cancel: Callable[[], None]
+    on_fenced: Callable[[], None]
+    told: bool = False
+
+
+class Heartbeat:
+    """Extends what is held every `beat_s`; `beat()` does it now."""
+
+    def __init__(self, jobs: Jobs, *, worker: str, beat_s: float, lease_ms: int = 0) -> None:
+        self._jobs = jobs
+        self._worker = worker
+        self._beat_s = beat_s
+        self._lease_ms = lease_ms
+        self._held: dict[str, Held] = {}
+        self._lock = threading.Lock()
+        self._beating = threading.Lock()
+        self._wake = threading.Event()
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def hold(self, token: pb.LeaseToken, *, on_cancel: Callable[[], None], on_fenced: Callable[[], None]) -> Held:
+        """Keep this lease until `let_go`."""
+        held = Held(token, on_cancel, on_fenced)
+        with self._lock:
+            self._held[token.job_id] = held
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat_forever, name="loam-heartbeat", daemon=True)
+                self._thread.start()
+        return held
+
+    def let_go(self, held: Held) -> None:
+        """Stop keeping a lease: it was completed, or is not ours any more."""
+        with self._lock:
+            self._held.pop(held.token.job_id, None)
+
+    def soon(self) -> None:
+        """Beat at once: somebody asked one of our jobs to stop."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended = True
+        self._wake.set()
+
+    def beat(self) -> None:
+        """Extend everything that is held, and pass on what the server says.
+
+        Raises:
+            LoamError: the server does not answer; the leases are as they were.
+        """
+        with self._beating:
+            with self._lock:
+                held = list(self._held.values())
+            if not held:
+                return
+            reply = self._jobs.extend(
+                api.ExtendRequest(tokens=[one.token for one in held], lease_ms=self._lease_ms, worker=self._worker)
+            )
+        for one, extension in zip(held, reply.extensions, strict=True):
+            self._heed(one, extension)
+
+    def _heed(self, held: Held, extension: api.Extension) -> None:
+        with self._lock:
+            if self._held.get(held.token.job_id) is not held:
+                return
+            if extension.fenced:
+                del self._held[held.token.job_id]
+            elif extension.token is not None:
+                held.token = extension.token
+            cancel = extension.cancel_requested and not held.told
+            held.told = held.told or cancel
+        if extension.fenced:
+            held.on_fenced()
+        elif cancel:
+            held.on_cancel()
+
+    def _beat_forever(self) -> None:
+        while not self._ended:
+            self._wake.wait(self._beat_s)
+            self._wake.clear()
+            try:
+                self.beat()
+            except LoamError:
+                # The server is away: leases are not swept before it is back and has given each a full length.
+                continue

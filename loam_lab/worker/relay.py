@@ -1,0 +1,189 @@
+"""Carry what a running attempt says to the server: outputs in order, the last progress, writes before they happen.
+
+A write's start is durable before the write executes. Everything else is gathered for a moment and sent together; a
+repeat after a lost answer stores nothing twice, because each output has its place.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from protobuf import Oneof
+
+from loam_lab.connect import Jobs
+from loam_lab.engines.base import Progress
+from loam_lab.errors import Fenced, LoamError, Unavailable
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+FLUSH_S = 0.2
+MAX_BYTES = 16 * 1024 * 1024
+MAX_OUTPUT_BYTES = 3 * 1024 * 1024
+_BATCH_BYTES = 4 * 1024 * 1024
+_MAX_PIECE = 256 * 1024
+
+
+class Relay:
+    """The Report of one attempt. `token` is asked for each call, because a stalled run may get a new epoch.
+
+    `snapshots` are those that ended writes committed; `fenced` says that the attempt is not ours any more.
+    """
+
+    def __init__(self, jobs: Jobs, token: Callable[[], pb.LeaseToken], *, max_bytes: int = MAX_BYTES) -> None:
+        self._jobs = jobs
+        self._token = token
+        self._left_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._outputs: list[tuple[int, bytes]] = []
+        self._next_index = 0
+        self._stream: tuple[str, list[str]] | None = None
+        self._progress: Progress | None = None
+        self._cut = False
+        self.fenced = False
+        self.snapshots: list[pb.Snapshot] = []
+
+    def progress(self, progress: Progress) -> None:
+        """Remember how far it is; only the last one within a moment is sent."""
+        with self._lock:
+            self._progress = progress
+        self._send_soon()
+
+    def output(self, output: Mapping[str, Any]) -> None:
+        """Keep one nbformat output, after all that was printed before it."""
+        text = json.dumps(output, default=str, ensure_ascii=False).encode("utf-8", "replace")
+        with self._lock:
+            self._end_stream()
+            if len(text) > MAX_OUTPUT_BYTES:
+                text = _too_large(output, len(text))
+            self._keep(text)
+        self._send_soon()
+
+    def log(self, stream: str, text: str) -> None:
+        """Keep a piece of what was printed."""
+        with self._lock:
+            if self._cut:
+                return
+            if self._stream is None or self._stream[0] != stream:
+                self._end_stream()
+                self._stream = (stream, [])
+            self._stream[1].append(text)
+            if sum(map(len, self._stream[1])) > _MAX_PIECE:
+                self._end_stream()
+        self._send_soon()
+
+    def write_started(self, write_id: str, table: str | None) -> None:
+        """Have the start of a write recorded; raises if that cannot be done, and then it must not happen.
+
+        Raises:
+            Fenced: the attempt is not ours any more.
+        """
+        self._report([self._say(Oneof("write_started", api.WriteStarted(write_id=write_id, table=table or "")))])
+
+    def write_ended(self, write_id: str) -> None:
+        """Have the end of a write recorded, and learn which snapshots it committed."""
+        reply = self._report([self._say(Oneof("write_ended", api.WriteEnded(write_id=write_id)))])
+        self.snapshots.extend(reply.snapshots)
+
+    def engine_session(self, session: str, endpoint: str) -> None:
+        """Have recorded which session is about to be opened, so that it can be quieted whatever happens."""
+        self._report([self._say(Oneof("engine_session", api.EngineSession(session=session, endpoint=endpoint)))])
+
+    def close(self) -> None:
+        """Send what is left. Errors are left to the completion, which says them better."""
+        with self._lock:
+            self._closed = True
+            self._end_stream()
+        self._wake.set()
+        self._flush()
+
+    def _keep(self, text: bytes) -> None:
+        if self._cut:
+            return
+        if len(text) > self._left_bytes:
+            self._cut = True
+            text = _stream_text("stderr", f"[outputs cut: {MAX_BYTES // 2**20} MB were kept, the rest was not]\n")
+        self._left_bytes -= len(text)
+        self._outputs.append((self._next_index, text))
+        self._next_index += 1
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            name, pieces = self._stream
+            self._stream = None
+            self._keep(_stream_text(name, "".join(pieces)))
+
+    def _send_soon(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._send_forever, name="loam-relay", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def _send_forever(self) -> None:
+        pause = threading.Event()
+        while not self._closed and not self.fenced:
+            self._wake.wait()
+            self._wake.clear()
+            pause.wait(FLUSH_S)
+            with self._lock:
+                self._end_stream()
+            if not self._closed:
+                self._flush()
+
+    def _flush(self) -> None:
+        with self._sending:
+            while True:
+                with self._lock:
+                    progress, self._progress = self._progress, None
+                    outputs, size = [], 0
+                    for index, text in self._outputs:
+                        size += len(text)
+                        if outputs and size > _BATCH_BYTES:
+                            break
+                        outputs.append((index, text))
+                if (not outputs and progress is None) or self.fenced:
+                    return
+                reports = [self._say(Oneof("output", api.OutputChunk(index=i, output=t))) for i, t in outputs]
+                if progress is not None:
+                    reports.append(self._say(Oneof("progress", _progress(progress))))
+                try:
+                    self._report(reports)
+                except Fenced:
+                    return
+                except Unavailable:
+                    return  # kept, and sent with the next piece
+                except LoamError:
+                    pass  # refused as it is: the next ones may be fine
+                with self._lock:
+                    del self._outputs[: len(outputs)]
+
+    def _report(self, reports: list[api.Report]) -> api.ReportResponse:
+        try:
+            return self._jobs.report(api.ReportRequest(reports=reports))
+        except Fenced:
+            self.fenced = True
+            raise
+
+    def _say(self, what: Any) -> api.Report:
+        return api.Report(token=self._token(), what=what)
+
+
+def _progress(progress: Progress) -> pb.Progress:
+    return pb.Progress(fraction=progress.fraction, text=progress.text, done=progress.done, total=progress.total)
+
+
+def _stream_text(name: str, text: str) -> bytes:
+    return json.dumps({"output_type": "stream", "name": name, "text": text}, ensure_ascii=False).encode(
+        "utf-8", "replace"
+    )
+
+
+def _too_large(output: Mapping[str, Any], size: int) -> bytes:
+    kind = output.get("output_type", "output")
+    return _stream_text("stderr", f"[one {kind} of {size:,} bytes was not kept; at most {MAX_OUTPUT_BYTES:,} are]\n")
