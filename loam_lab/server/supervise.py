@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loam_lab.engines import sail
+from loam_lab.engines.quieting import quiet_by_child
 from loam_lab.errors import EngineError, Invalid, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server.auth import token_file
@@ -25,7 +26,6 @@ from loam_lab.store import records
 from loam_lab.tables.client import CatalogLog
 
 log = logging.getLogger("loam.desk")
-_QUIET_S = 60.0
 _WATCH_S = 0.5
 _WORKER_PAUSE_S = 3.0
 
@@ -213,17 +213,10 @@ class Desk:
         return started
 
     def _quiet_one(self, session: records.EngineSession) -> bool:
-        answer = subprocess.run(
-            [self._python, "-m", "loam_lab.engines.quiet", "--remote", session.endpoint, "--deadline", str(_QUIET_S)],
-            input=session.session + "\n",
-            capture_output=True,
-            text=True,
-            timeout=_QUIET_S + 30,
-            check=False,
-        )
-        if answer.returncode not in (0, 3):
-            log.warning("an engine session is not quiet yet: %s", answer.stdout.strip() or answer.stderr.strip()[-500:])
-        return answer.returncode in (0, 3)
+        is_quiet, why = quiet_by_child(self._python, session.endpoint, session.session)
+        if not is_quiet:
+            log.warning("an engine session is not quiet yet: %s", why)
+        return is_quiet
 
     def _watch(self) -> None:
         if self._watcher is None:

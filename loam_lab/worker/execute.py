@@ -6,7 +6,6 @@ Nothing is completed before the engine is quiet: after a child's death its sessi
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping
@@ -17,13 +16,12 @@ from protobuf import Oneof
 from loam_lab.connect import Jobs
 from loam_lab.engines.attempt import DIED, Attempt
 from loam_lab.engines.base import Program, Result, RunError
+from loam_lab.engines.quieting import quiet_by_child
 from loam_lab.errors import Fenced, LoamError
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.worker.heartbeat import Heartbeat
 from loam_lab.worker.relay import Relay
-
-_QUIET_S = 60.0
 
 
 class Execution:
@@ -126,26 +124,18 @@ class Execution:
         if died:
             self._quiet()
         if self._released:
-            return api.Completion(how=Oneof("released", True))
+            return api.Completion(how=_how("released", True))
         if result.cancelled or (died and self._cancelled):
-            return api.Completion(how=Oneof("cancelled", True))
+            return api.Completion(how=_how("cancelled", True))
         if result.ok:
-            return api.Completion(how=Oneof("succeeded", json.dumps(result.value, default=str).encode()))
+            return api.Completion(how=_how("succeeded", json.dumps(result.value, default=str).encode()))
         return _failed(result.error or RunError("Error", "it failed without a word"), lost=died)
 
     def _quiet(self) -> None:
         """Stop what the dead child left running in its session; comes back when the engine has answered."""
         pause = threading.Event()
         while not self._fenced:
-            answer = subprocess.run(
-                [sys.executable, "-m", "loam_lab.engines.quiet", "--remote", self._endpoint]
-                + ["--deadline", str(_QUIET_S)],
-                input=self._lease.engine_session + "\n",
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if answer.returncode in (0, 3):
+            if quiet_by_child(sys.executable, self._endpoint, self._lease.engine_session)[0]:
                 return
             pause.wait(1.0)
 
@@ -178,6 +168,10 @@ def program(payload: Mapping[str, Any]) -> Program:
     )
 
 
+def _how(field: str, value: object) -> Any:
+    return Oneof(field, value)
+
+
 def _failed(error: RunError, *, lost: bool = False) -> api.Completion:
     failure = pb.Failure(
         kind=error.kind,
@@ -185,4 +179,4 @@ def _failed(error: RunError, *, lost: bool = False) -> api.Completion:
         traceback="".join(line if line.endswith("\n") else line + "\n" for line in error.traceback),
         permanent=False,
     )
-    return api.Completion(how=Oneof("failed", failure), lost=lost)
+    return api.Completion(how=_how("failed", failure), lost=lost)

@@ -141,7 +141,8 @@ class Relay:
             while True:
                 with self._lock:
                     progress, self._progress = self._progress, None
-                    outputs, size = [], 0
+                    outputs: list[tuple[int, bytes]] = []
+                    size = 0
                     for index, text in self._outputs:
                         size += len(text)
                         if outputs and size > _BATCH_BYTES:
