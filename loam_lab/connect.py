@@ -220,6 +220,34 @@ def server_record(home: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and "url" in record else None
 
 
+def await_end(home: Path, pid: int, *, seconds: float = 30.0) -> None:
+    """Wait until the server that was asked to end is gone.
+
+    Raises:
+        Unavailable: it is still there.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        record = server_record(home)
+        if (record is None or record.get("pid") != pid) and _lock_is_free(home):
+            return
+        time.sleep(0.02)
+    raise errors.Unavailable(
+        f"the loam server (pid {pid}) has not ended after {seconds:.0f} s; its log: {home / 'server.log'}"
+    )
+
+
+def _lock_is_free(home: Path) -> bool:
+    import fcntl
+
+    try:
+        with (home / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, str]:
     found = _answering(settings.home)
     if found:

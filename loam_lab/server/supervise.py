@@ -48,21 +48,22 @@ class Desk:
         self._watcher: threading.Thread | None = None
 
     def open_engine(self, engine: str, holder: str) -> api.OpenEngineResponse:
-        """Start the engine and the catalog if need be, and say where they are.
+        """Start the engine and the catalog if need be, and say where they are. "catalog" starts that alone.
 
         Raises:
             Invalid: no such engine. EngineError: it does not start, with the reason.
         """
-        if engine != "spark":
-            raise Invalid(f"no engine {engine!r} is supervised here; known: spark", field="engine")
+        if engine not in ("spark", "catalog"):
+            raise Invalid(f"no engine {engine!r} is supervised here; known: spark, catalog", field="engine")
         with self._lock:
             if self._ended.is_set():
                 raise Unavailable("the server is ending. Try again: the next call starts a new one")
             catalog = self._need_catalog()
-            running = self._need_sail(catalog)
-            self._watch()
+            endpoint = _remote(self._need_sail(catalog)) if engine == "spark" else ""
+            if endpoint:
+                self._watch()
         return api.OpenEngineResponse(
-            endpoint=_remote(running),
+            endpoint=endpoint,
             catalog_url=_url(catalog),
             catalog_token=token_file(self._home / "catalog.token"),
             warehouse=str(self._home / "warehouse"),

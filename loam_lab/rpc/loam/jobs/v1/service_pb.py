@@ -1404,7 +1404,7 @@ class OpenEngineRequest(Message[_OpenEngineRequestFields]):
 
     Attributes:
         engine:
-            "spark"
+            "spark", or "catalog" for that alone
 
             ```proto
             string engine = 1;

@@ -1,0 +1,139 @@
+"""The command `loam`. Each command is a few lines: ask the client, print. Errors become words in one place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from loam_lab import __version__, config
+from loam_lab.cli import out
+from loam_lab.errors import LoamError
+
+
+class _Lazy(click.Group):
+    """Loads a group of commands when it is used: the generated client alone takes a quarter of a second."""
+
+    groups = {"run": ("runs", "run"), "table": ("tables", "table")}  # noqa: RUF012 - click's own style
+    short = {"run": "Submit, list, show and cancel runs.", "table": "List and show Iceberg tables."}  # noqa: RUF012
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self.groups])
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.groups:
+            return super().get_command(ctx, name)
+        from importlib import import_module
+
+        module, attribute = self.groups[name]
+        found: click.Command = getattr(import_module(f"loam_lab.cli.{module}"), attribute)
+        return found
+
+
+@click.group(cls=_Lazy, epilog=out.EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="loam")
+@click.option("--home", help="LOAM_HOME of the embedded server.")
+@click.pass_context
+def cli(ctx: click.Context, home: str | None) -> None:
+    """Durable runs for PySpark and SQL."""
+    if ctx.obj is None:
+        ctx.obj = connector({"home": home})
+
+
+@cli.command()
+@click.option("--foreground", is_flag=True, help="Serve here until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def up(ctx: click.Context, foreground: bool, as_json: bool) -> None:
+    """Start the server of LOAM_HOME, unless it runs."""
+    if foreground:
+        from loam_lab.server.main import main as serve
+
+        sys.exit(serve(["--home", str(config.load(_flags(ctx)).home)]))
+    _say_status(ctx.obj(), as_json=as_json)
+
+
+@cli.command()
+@click.option("--force", is_flag=True, help="Although runs are under way.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def down(ctx: click.Context, force: bool, as_json: bool) -> None:
+    """End the server, and Sail and the catalog with it."""
+    from loam_lab import connect
+    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+    settings = config.load(_flags(ctx))
+    record = connect.server_record(settings.home)
+    if record is None:
+        out.print_json({"message": "not running"}) if as_json else click.echo("no server runs here")
+        return
+    message = ctx.obj(start=False).shutdown(api.ShutdownRequest(force=force)).message
+    connect.await_end(settings.home, int(record["pid"]))
+    out.print_json({"message": message}) if as_json else click.echo(message)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Say what the server and its processes do; starts nothing."""
+    _say_status(ctx.obj(start=False), as_json=as_json)
+
+
+def connector(flags: dict[str, Any]) -> Callable[..., Any]:
+    """What commands call to get a client: nothing is connected before one needs it."""
+
+    def jobs(*, start: bool = True) -> Any:
+        from loam_lab import connect
+
+        return connect.connect(config.load(flags), name=f"command-{_command()}", start=start)
+
+    jobs.flags = flags  # type: ignore[attr-defined]
+    return jobs
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit with a documented code."""
+    try:
+        code = cli.main(args=arguments, prog_name="loam", standalone_mode=False)
+    except LoamError as error:
+        click.echo(f"loam: {error}", err=True)
+        sys.exit(out.exit_code(error))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; what was submitted goes on", err=True)
+        sys.exit(out.INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else out.OK)
+
+
+def _say_status(client: Any, *, as_json: bool) -> None:
+    from loam_lab.cli import words
+    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+    found = client.status(api.StatusRequest())
+    if as_json:
+        out.print_json(out.record(found))
+        return
+    click.echo(f"loam-lab {found.version} serves {found.home}")
+    rows = [
+        [p.name, p.state, str(p.pid or ""), words.size(p.resident_bytes) if p.pid else "", p.endpoint]
+        for p in found.processes
+    ]
+    click.echo(out.columns(rows, ["PROCESS", "STATE", "PID", "MEMORY", "ADDRESS"]))
+    live = ", ".join(f"{count} {'queued' if state == 'ready' else state}" for state, count in found.jobs.items())
+    click.echo(f"jobs: {live or 'none waits or runs'}")
+    click.echo(f"stays: {found.stays}" if found.stays else "nothing keeps it: it will end by itself")
+
+
+def _flags(ctx: click.Context) -> dict[str, Any]:
+    return dict(getattr(ctx.obj, "flags", {}))
+
+
+def _command() -> int:
+    import os
+
+    return os.getpid()

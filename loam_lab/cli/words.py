@@ -1,0 +1,121 @@
+"""How runs read: the same words, times and glyphs in terminal, notebook and (through the contract) on screen."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+
+# Each state has a shape of its own, so that none is told by colour alone.
+GLYPHS = {
+    "running": "◔",
+    "queued": "◌",
+    "scheduled": "◷",
+    "blocked": "⊖",
+    "retrying": "↻",
+    "stalled": "▲",
+    "succeeded": "✔",
+    "cancelling": "◪",
+    "failed": "✖",
+    "cancelled": "⊘",
+}
+COLOURS = {
+    "running": "blue",
+    "retrying": "yellow",
+    "stalled": "yellow",
+    "succeeded": "green",
+    "failed": "red",
+}
+
+
+def state(job: pb.Job) -> str:
+    """The word for where a run stands."""
+    match job.state:
+        case pb.JobState.READY:
+            return "queued"
+        case pb.JobState.SCHEDULED:
+            return "retrying" if job.attempts else "scheduled"
+        case pb.JobState.RUNNING:
+            if job.cancel_requested:
+                return "cancelling"
+            return "stalled" if job.hold != pb.Hold.NO_HOLD else "running"
+    return job.state.name.lower()
+
+
+def duration(ms: int) -> str:
+    """A length of time, as precise as it is useful: 38 ms, 4.2 s, 3 min 05 s, 2 h 10 min."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    seconds = ms // 1000
+    if seconds < 3_600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+def ago(at_ms: int, now_ms: int) -> str:
+    """How long ago: now, 41 s ago, 4 min ago, 2 h ago, 3 days ago."""
+    seconds = max(0, now_ms - at_ms) // 1000
+    if seconds < 2:
+        return "now"
+    for size, unit in ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {unit}{'s' if unit == 'day' and count != 1 else ''} ago"
+    return "now"
+
+
+def instant(at_ms: int) -> str:
+    """An instant in UTC, to the second; "" for none."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if at_ms else ""
+
+
+def length_ms(job: pb.Job, now_ms: int) -> int:
+    """How long the last attempt ran, or runs; 0 before the first."""
+    if not job.started_at_ms:
+        return 0
+    return max(0, (job.finished_at_ms or now_ms) - job.started_at_ms)
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that reads best: 812 B, 4.2 kB, 108.4 MB."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def rows_changed(snapshot: pb.Snapshot) -> str:
+    """What a snapshot did to the rows: +28,135, −212."""
+    summary = json.loads(snapshot.summary or b"{}")
+    added, deleted = int(summary.get("added-records", 0)), int(summary.get("deleted-records", 0))
+    parts = [f"+{added:,}"] if added else []
+    if deleted:
+        parts.append(f"−{deleted:,}")
+    return " ".join(parts) or "±0"
+
+
+def claim(snapshot: pb.Snapshot) -> str:
+    """Who wrote a snapshot, as sure as it is known."""
+    names = ", ".join(f"{run.name} ({run.job_id[:13]})" for run in snapshot.runs)
+    match snapshot.claim:
+        case pb.Claim.CERTAIN:
+            return names
+        case pb.Claim.ONE_OF:
+            return f"one of: {names}"
+    return "unknown"
+
+
+def plain(text: str) -> str:
+    """Text that cannot move the cursor or colour the terminal: control characters are spelled out."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+
+
+def one_line(text: str, most: int = 60) -> str:
+    """The first line, cut."""
+    first = plain(text.strip().split("\n", 1)[0])
+    return first if len(first) <= most else first[: most - 1] + "…"

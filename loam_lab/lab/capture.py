@@ -1,0 +1,70 @@
+"""Hear what a cell prints and displays, as nbformat outputs, without changing what the front end gets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from loam_lab.lab.views import RUN_MIME
+from loam_lab.worker.relay import Relay
+
+
+class Capture:
+    """Listens to one cell. `start` and `stop` are called in the thread that runs it."""
+
+    def __init__(self, shell: Any, relay: Relay) -> None:
+        self._shell = shell
+        self._relay = relay
+        self._undo: list[Callable[[], Any]] = []
+
+    def start(self) -> None:
+        """Begin to listen."""
+        for name in ("stdout", "stderr"):
+            self._tee(getattr(sys, name), name)
+        for source, kind in ((self._shell.display_pub, "display_data"), (self._shell.displayhook, "execute_result")):
+            if hasattr(source, "register_hook"):
+                self._hook(source, kind)
+        show = self._shell._showtraceback
+
+        def show_and_keep(kind: Any, error: Any, lines: list[str]) -> None:
+            show(kind, error, lines)
+            self._relay.output(
+                {"output_type": "error", "ename": kind.__name__, "evalue": str(error), "traceback": list(lines)}
+            )
+
+        self._shell._showtraceback = show_and_keep
+        self._undo.append(lambda: setattr(self._shell, "_showtraceback", show))
+
+    def stop(self) -> None:
+        """End; everything is as it was."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _tee(self, stream: Any, name: str) -> None:
+        # A hook of ipykernel's stream runs in its own thread, after the cell; what is written is heard here at once.
+        write = stream.write
+
+        def write_and_keep(text: str) -> Any:
+            written = write(text)
+            self._relay.log(name, text)
+            return written
+
+        try:
+            stream.write = write_and_keep
+        except AttributeError:
+            return
+        self._undo.append(lambda: setattr(stream, "write", write))
+
+    def _hook(self, source: Any, kind: str) -> None:
+        def hear(message: dict[str, Any]) -> dict[str, Any]:
+            content = message["content"]
+            if message["header"]["msg_type"] == kind and RUN_MIME not in content["data"]:
+                output = {"output_type": kind, "data": content["data"], "metadata": content.get("metadata", {})}
+                if kind == "execute_result":
+                    output["execution_count"] = content.get("execution_count")
+                self._relay.output(output)
+            return message
+
+        source.register_hook(hear)
+        self._undo.append(lambda: source.unregister_hook(hear))

@@ -1,0 +1,91 @@
+"""`%loam` and `%%loam spark`: what `%load_ext loam_lab` brings into a kernel. Loading imports nothing heavy."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+
+from loam_lab.errors import LoamError
+from loam_lab.lab import cells
+from loam_lab.lab.attached import Attached
+from loam_lab.lab.kernel import Kernel
+
+_LOADED = "_loam_lab"
+
+
+def load(shell: Any) -> None:
+    """Put the magics and hooks in place; loading twice changes nothing."""
+    if getattr(shell, _LOADED, None) is not None:
+        return
+    kernel = Kernel()
+    attached = Attached(shell, kernel)
+    shell.register_magics(LoamMagics(shell, kernel))
+    shell.input_transformers_cleanup.append(cells.strip_first_line)
+    shell.ast_transformers.append(attached)
+    shell.events.register("pre_run_cell", attached.pre)
+    shell.events.register("post_run_cell", attached.post)
+    bundles = shell.display_formatter.mimebundle_formatter
+    for module in ("pyspark.sql.connect.dataframe", "pyspark.sql.dataframe", "pyspark.sql.classic.dataframe"):
+        bundles.for_type_by_name(module, "DataFrame", lambda value, **_: attached.bundle(value))
+    setattr(shell, _LOADED, (kernel, attached))
+
+
+def unload(shell: Any) -> None:
+    """Take everything away again."""
+    loaded = getattr(shell, _LOADED, None)
+    if loaded is None:
+        return
+    kernel, attached = loaded
+    shell.input_transformers_cleanup.remove(cells.strip_first_line)
+    shell.ast_transformers.remove(attached)
+    shell.events.unregister("pre_run_cell", attached.pre)
+    shell.events.unregister("post_run_cell", attached.post)
+    kernel.close()
+    setattr(shell, _LOADED, None)
+
+
+@magics_class
+class LoamMagics(Magics):  # type: ignore[misc]
+    """The commands of loam in a notebook."""
+
+    def __init__(self, shell: Any, kernel: Kernel) -> None:
+        super().__init__(shell)
+        self._kernel = kernel
+
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def loam(self, line: str, cell: str | None = None) -> None:
+        """Look at durable runs and tables; `%%loam spark` runs a cell as one.
+
+        %loam run list | run show ID | run cancel ID     (runs: the same as run list)
+        %loam table list | table show NAME               (table NAME: the same as table show NAME)
+        %loam session new                                a fresh Spark session for the next cell
+        %loam status | up | down
+        """
+        words = shlex.split(line)
+        if cell is not None:
+            raise UsageError(f"%%loam {words[0] if words else ''}: no such cell; known: %%loam spark. See %loam?")
+        if not words:
+            raise UsageError(
+                "%loam: say what: run list, run show ID, table list, table show NAME, session new. See %loam?"
+            )
+        if words[0] == "session":
+            self._session(words[1:])
+            return
+        try:
+            self._command(words)
+        except LoamError as error:
+            raise UsageError(str(error)) from None
+
+    def _session(self, words: list[str]) -> None:
+        if words != ["new"]:
+            raise UsageError("%loam session: known: session new")
+        self._kernel.forget_session()
+        print("the next %%loam spark cell opens a fresh Spark session")  # noqa: T201 - a notebook's answer
+
+    def _command(self, words: list[str]) -> None:
+        from loam_lab.lab import shown
+
+        shown.command(words, self._kernel)
