@@ -1,3 +1,60 @@
-.PHONY: gen
-gen:
-	buf generate
+# Two commands do all the set-up: `make demo` and `make test`. Everything lives in .venv and .loam of this folder.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUN    := env -u LOAM_URL -u LOAM_TOKEN
+
+.PHONY: help demo lab test check gen bench test-faults clean
+
+help:
+	@echo "make demo         the first notebook, executed on real data, its results printed"
+	@echo "make lab          JupyterLab on the notebooks"
+	@echo "make test         all tests and checks (what CI runs)"
+	@echo "make check        static checks only: ruff, mypy, import-linter, generated code"
+	@echo "make test-faults  the long fault runs"
+	@echo "make bench        the benchmarks of docs/benchmarks.md"
+	@echo "make gen          generate the contract's code again"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "loam-lab needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || uv venv --seed -q -p $(PYTHON) $(VENV) || \
+	  { rm -rf $(VENV); echo "no virtual environment can be made: install the package python3-venv (Debian, Ubuntu), or uv"; exit 1; }
+
+# The stamps: an environment is brought up to date when pyproject.toml changes.
+$(VENV)/.demo: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[local,demo]'
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[test,check]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	$(RUN) LOAM_HOME="$(CURDIR)/.loam/demo" $(BIN)/python notebooks/demo.py
+
+lab: $(VENV)/.demo
+	$(RUN) LOAM_HOME="$(CURDIR)/.loam/lab" $(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks notebooks/01_first_run.ipynb
+
+test: check
+	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not faults"
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/house/generated.py
+
+gen: $(VENV)/.test
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/buf generate
+	$(BIN)/python -m loam_lab.core.lifecycle docs/lifecycle.md
+
+test-faults: $(VENV)/.test
+	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m faults --timeout 3600
+
+bench: $(VENV)/.test
+	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV) .loam build dist

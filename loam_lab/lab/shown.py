@@ -39,7 +39,9 @@ def show_table(kernel: Kernel, name: str) -> None:
     """Display a table's state: what is in it, and which run wrote each snapshot."""
     found, wrote = tables.look(kernel.jobs, name, snapshots=10, partitions=12)
     record = tables.as_record(found, wrote)
-    bundle = views.json_bundle(views.TABLE_MIME, record, _table_html(found, wrote), click.unstyle(tables.as_text(found, wrote)))
+    bundle = views.json_bundle(
+        views.TABLE_MIME, record, _table_html(found, wrote), click.unstyle(tables.as_text(found, wrote))
+    )
     display(bundle, raw=True)
 
 
@@ -76,9 +78,7 @@ def _in_full(given: list[str]) -> list[str]:
 
 def _as_command(arguments: list[str], kernel: Kernel) -> None:
     try:
-        main.cli.main(
-            args=arguments, prog_name="%loam", standalone_mode=False, obj=lambda **_: kernel.jobs
-        )
+        main.cli.main(args=arguments, prog_name="%loam", standalone_mode=False, obj=lambda **_: kernel.jobs)
     except click.ClickException as error:
         raise UsageError(f"%loam {' '.join(arguments)}: {error.format_message()}") from None
     except SystemExit as error:
@@ -127,7 +127,8 @@ def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
         columns.append(f"<div><b>Partitions</b>{parts}</div>")
     return (
         f'<div class="jp-loam-tableview" style="{views.FONT}">'
-        f'<div style="font-size:15.6px"><b><bdi>{escape(str(found.name))}</bdi></b></div><div style="{sub}">{facts}</div>'
+        f'<div style="font-size:15.6px"><b><bdi>{escape(str(found.name))}</bdi></b></div>'
+        f'<div style="{sub}">{facts}</div>'
         f'<div style="margin-top:6px"><b>Snapshots</b>{snapshots}</div>'
         f'<div style="display:flex;flex-wrap:wrap;gap:24px;margin-top:6px">{"".join(columns)}</div></div>'
     )
