@@ -21,6 +21,7 @@ from loam_lab.tables.commits import CommitLog, Entry
 from loam_lab.tables.metadata import check_metadata, first_metadata, next_metadata, operation_of
 from loam_lab.tables.names import TableName
 from loam_lab.tables.pointers import Pointers
+from loam_lab.tables.purge import files_of
 from loam_lab.tables.refusals import (
     Refusal,
     bad_request,
@@ -220,12 +221,17 @@ class Lake:
         with self._writing:
             parsed = self._metadata(name)
             uuid = str(parsed.get("table-uuid", ""))
+            location = self._pointers.location(name)
+            shared = [other for other, at in self._pointers.tables() if other != name and self._uuid_at(at) == uuid]
+            files: set[str] = set()
+            if purge and parsed and location and shared:
+                _log.warning("drop %s: %s is the same table under another name; the files stay", name, shared[0])
+            elif purge and parsed and location:
+                files = files_of(parsed, location)
             entry = Entry(name, uuid, "drop", self._now_ms(), summary={"purge": str(purge).lower()})
             self._change(lambda db: pointers.drop_table(db, name), [entry], no_such_table(name))
-            if purge and parsed.get("location"):
-                # `gc.enabled=false` says that the data files may belong to others too.
-                keep = str((parsed.get("properties") or {}).get("gc.enabled", "true")).lower() == "false"
-                self.warehouse.purge(str(parsed["location"]), self._locations(), keep_data=keep)
+        # The table is gone for everybody, so nobody waits for this.
+        self.warehouse.delete(files)
 
     # -- inside
 
@@ -304,13 +310,16 @@ class Lake:
 
     def _locations(self) -> list[str]:
         """The folders of all tables, for the question whether one is free."""
-        found = []
-        for _, location in self._pointers.tables():
-            try:
-                found.append(str(parse_metadata(read_metadata(location))["location"]))
-            except (OSError, ValueError, LookupError):
-                found.append(location.rpartition("/metadata/")[0] or location)
-        return found
+        return [str(self._metadata_at(location).get("location", "")) for _, location in self._pointers.tables()]
+
+    def _uuid_at(self, location: str) -> str:
+        return str(self._metadata_at(location).get("table-uuid", ""))
+
+    def _metadata_at(self, location: str) -> dict[str, Any]:
+        try:
+            return parse_metadata(read_metadata(location))
+        except (OSError, ValueError, Refusal):
+            return {}
 
 
 def _creates(request: Mapping[str, Any]) -> bool:

@@ -82,8 +82,10 @@ def check_part(part: str, kind: str) -> str:
 
 
 def near(wanted: TableName, known: Iterable[TableName]) -> list[str]:
-    """Name up to three tables that were perhaps meant, best first."""
-    names = [str(name) for name in known]
-    close = get_close_matches(str(wanted), names, n=3, cutoff=0.6)
-    same_name = [name for name in names if name.rpartition(".")[2] == wanted.name and name not in close]
-    return (close + same_name)[:3]
+    """Name up to three tables that were perhaps meant: a like name in the same namespace, then elsewhere."""
+    tables = list(known)
+    # Only the last part is compared: a namespace in common would make every name in it alike.
+    names = get_close_matches(wanted.name, {table.name for table in tables}, n=3, cutoff=0.7)
+    close = [table for table in tables if table.name in names]
+    close.sort(key=lambda table: (table.namespace != wanted.namespace, names.index(table.name), table))
+    return [str(table) for table in close[:3]]

@@ -1,6 +1,7 @@
 """The warehouse: the folder in which tables keep their files, and the only place where this catalog deletes any.
 
-One rule: a path is compared with the warehouse after symbolic links are resolved, and deleting never follows one.
+One rule: a path is compared with the warehouse after symbolic links are resolved, and only single files that a table
+names are deleted, never a folder tree: Sail does not always write where the table's location says.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ import json
 import logging
 import os
 import re
-import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from loam_lab.errors import Invalid
 from loam_lab.tables.names import TableName
-from loam_lab.tables.refusals import bad_request
+from loam_lab.tables.refusals import Refusal, bad_request
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 _VERSION = re.compile(r"^(\d+)-[0-9a-f-]{36}(\.gz)?\.metadata\.json$")
@@ -64,27 +64,37 @@ class Warehouse:
         for folder in _FOLDERS:
             (to_path(location) / folder).mkdir(parents=True, exist_ok=True)
 
-    def purge(self, location: str, others: Sequence[str], *, keep_data: bool) -> None:
-        """Delete the files of a dropped table. What lies outside the warehouse, or in use by another table, stays."""
-        table = to_path(location).resolve()
-        if not table.is_relative_to(self.root) or table == self.root:
-            _log.warning("purge: %s is not below the warehouse %s; its files stay", table, self.root)
-            return
-        for other in others:
-            used = to_path(other).resolve()
-            if used.is_relative_to(table) or table.is_relative_to(used):
-                _log.warning("purge: %s shares files with another table at %s; its files stay", table, used)
-                return
-        for folder in _FOLDERS:
-            if folder == "data" and keep_data:
+    def delete(self, locations: Iterable[str]) -> int:
+        """Delete files, and the folders that become empty; what is not below the warehouse stays. Returns how many."""
+        done = 0
+        folders: set[Path] = set()
+        for location in locations:
+            try:
+                path = to_path(location)
+                # The file itself may be a link, which is then what is removed; its folder must be ours.
+                folder = path.parent.resolve()
+                if not folder.is_relative_to(self.root):
+                    _log.warning("purge: %s is not below the warehouse %s and stays", path, self.root)
+                    continue
+                (folder / path.name).unlink()
+            except FileNotFoundError:
                 continue
-            found = table / folder
-            if found.is_symlink():
-                found.unlink()
-            elif found.exists():
-                shutil.rmtree(found, onerror=_not_deleted)
-        if table.is_dir() and not any(table.iterdir()):
-            table.rmdir()
+            except (OSError, Refusal) as error:
+                _log.warning("purge: %s stays: %s", location, error)
+                continue
+            done += 1
+            folders.add(folder)
+        for folder in folders:
+            self._remove_empty(folder)
+        return done
+
+    def _remove_empty(self, folder: Path) -> None:
+        while folder != self.root and folder.is_relative_to(self.root):
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # not empty, or gone already
+            folder = folder.parent
 
 
 def to_location(path: Path) -> str:
@@ -196,7 +206,3 @@ def _link(root: Path, links: Path) -> Path:
     if link.resolve() != root:
         raise Invalid(f"{str(link)!r} should be a link to {str(root)!r}; remove it", field="home")
     return link
-
-
-def _not_deleted(_function: object, path: str, error: object) -> None:
-    _log.warning("purge: %s stays: %s", path, error)
