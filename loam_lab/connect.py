@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loam_lab import __version__, config, errors
+from loam_lab import config, errors
+from loam_lab.version import __version__
 
 if TYPE_CHECKING:
     from loam_lab.rpc.loam.jobs.v1 import service_pb as api

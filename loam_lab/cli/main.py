@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from loam_lab import __version__, config
+from loam_lab import config
 from loam_lab.cli import out
 from loam_lab.errors import LoamError
+from loam_lab.version import __version__
 
 
 class _Lazy(click.Group):

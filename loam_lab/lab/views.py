@@ -138,9 +138,11 @@ def rows_bundle(columns: list[tuple[str, str]], rows: list[tuple[str | None, ...
 
 def table_html(columns: list[tuple[str, str]], rows: list[tuple[str | None, ...]], caption: str) -> str:
     """The same as html alone."""
+    small = f"font-weight:400;font-size:11px;{SUB}"
     head = "".join(
         f'<th scope="col" style="text-align:{_align(kind)};vertical-align:bottom">'
-        f'<bdi>{escape(name) or "<i>(no name)</i>"}</bdi><br><span style="font-weight:400;font-size:11px;{SUB}">{escape(kind)}</span></th>'
+        f"<bdi>{escape(name) or '<i>(no name)</i>'}</bdi><br>"
+        f'<span style="{small}">{escape(kind)}</span></th>'
         for name, kind in columns
     )
     body = "".join(

@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from loam_lab import __version__
 from loam_lab.core import check, lifecycle
 from loam_lab.core import job as core
 from loam_lab.errors import Conflict, Invalid, Unavailable
@@ -25,6 +24,7 @@ from loam_lab.server.signals import Deadline, Signals
 from loam_lab.store.read import Reader
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.store.write import Tx
+from loam_lab.version import __version__
 
 CONTRACT = "loam.jobs.v1"
 

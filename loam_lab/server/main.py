@@ -22,7 +22,7 @@ from typing import IO
 
 import uvicorn
 
-from loam_lab import __version__, config
+from loam_lab import config
 from loam_lab.errors import LoamError
 from loam_lab.server import app, auth
 from loam_lab.server.jobs import LocalJobs
@@ -31,6 +31,7 @@ from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
 from loam_lab.server.supervise import Desk
 from loam_lab.store.sqlite import SqliteStore
+from loam_lab.version import __version__
 
 ALREADY_RUNS = 3
 _IDLE_LOOK_S = 30.0

@@ -9,10 +9,10 @@ import uuid
 from time import monotonic
 
 import pytest
+from test_session import LONG_SQL
 
 from loam_lab import errors
 from loam_lab.engines import faults, interrupt, sail, session
-from test_session import LONG_SQL
 
 
 @pytest.fixture
