@@ -3,6 +3,8 @@
 It says one line of JSON on stdout when it is ready, `{"port": N, "pid": N}`, and nothing else there. It is started and
 watched from outside and may outlive whoever did; SIGTERM ends it after the requests under way. Everything that it
 knows is below the home folder, so it can be killed at any moment and started again.
+
+For tests only: LOAM_FAILPOINT=metadata-written | commit-logged makes it kill itself at that place of the next commit.
 """
 
 from __future__ import annotations

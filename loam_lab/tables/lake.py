@@ -25,6 +25,7 @@ from loam_lab.tables.purge import files_of
 from loam_lab.tables.refusals import (
     Refusal,
     bad_request,
+    cannot_write,
     commit_failed,
     metadata_is_gone,
     namespace_exists,
@@ -160,7 +161,10 @@ class Lake:
             location = self._place(name, str(request.get("location") or ""))
             built = first_metadata(request, location)
             if staged:
-                self.warehouse.prepare(location)
+                try:
+                    self.warehouse.prepare(location)
+                except OSError as error:
+                    raise cannot_write(error, location) from error
                 return None, built.text
             entry = Entry(name, str(built.parsed["table-uuid"]), "create", self._now_ms())
             return self._put(name, built.text, built.parsed, [entry]), built.text
@@ -256,7 +260,10 @@ class Lake:
     ) -> str:
         """Write the metadata file, then make it the table's."""
         location = next_metadata_location(parsed, seen)
-        write_metadata(location, text)
+        try:
+            write_metadata(location, text)
+        except OSError as error:
+            raise cannot_write(error, location) from error
         _failpoint("metadata-written")
         self._point(name, location, entries, seen=seen)
         _failpoint("commit-logged")

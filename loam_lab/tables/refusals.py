@@ -7,6 +7,7 @@ Source: Iceberg REST catalog specification, ErrorModel and the responses of each
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 from loam_lab.errors import LoamError
@@ -81,6 +82,14 @@ def length_required() -> Refusal:
 
 def too_large(size: int, most: int) -> Refusal:
     return Refusal(413, "RequestTooLargeException", f"the body has {size} bytes; this catalog reads at most {most}")
+
+
+def cannot_write(error: OSError, location: str) -> Refusal:
+    """A file could not be written, so the change did not happen: 503 if that may pass (a full disk), else 400."""
+    reason = f"cannot write {location!r}: {error.strerror or error}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO):
+        return Refusal(503, "ServiceUnavailableException", reason)
+    return bad_request(reason)
 
 
 def internal_error() -> Refusal:

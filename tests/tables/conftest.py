@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from loam_lab.tables.client import CatalogLog
 from loam_lab.tables.state import open_catalog
 
 TOKEN = "correct-horse-battery"
+ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
 class CatalogProcess:
@@ -91,6 +93,20 @@ def new_catalog(tmp_path: Path) -> Iterator[CatalogProcess]:
     yield catalog
     if catalog.process and catalog.process.poll() is None:
         catalog.kill()
+
+
+@pytest.fixture
+def lake(new_catalog: CatalogProcess) -> Any:
+    """pyiceberg on a catalog of the test's own, with the table lake.t of one row."""
+    ice = open_catalog(new_catalog.url, TOKEN)
+    ice.create_namespace("lake")
+    ice.create_table("lake.t", ROW.schema).append(ROW)
+    return ice
+
+
+def operations(catalog: CatalogProcess) -> list[tuple[str, str, bool]]:
+    """The log: table, operation, reconciled."""
+    return [(one.table, one.operation, one.reconciled) for one in catalog.log().commits(0)]
 
 
 @pytest.fixture(scope="session")

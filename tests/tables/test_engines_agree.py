@@ -24,7 +24,7 @@ def duck(catalog: CatalogProcess) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def lake(spark: Any) -> None:
+def lake_database(spark: Any) -> None:
     spark.sql("CREATE DATABASE lake")
 
 
@@ -37,7 +37,8 @@ def rows(spark: Any, ice: Any, duck: Any, table: str) -> list[tuple[Any, ...]]:
     return by_sail
 
 
-def operations(catalog: CatalogProcess, table: str) -> list[str]:
+def logged(catalog: CatalogProcess, table: str) -> list[str]:
+    """The operations of one table, oldest first."""
     return [commit.operation for commit in catalog.log().commits(0, limit=1000) if commit.table == f"lake.{table}"]
 
 
@@ -62,7 +63,7 @@ def test_all_engines_see_what_sail_does(spark, ice, duck, catalog):
     assert rows(spark, ice, duck, "t") == [(7, "only")]
 
     history = [snapshot.operation for snapshot in table_state(ice, "lake.t").snapshots]
-    assert operations(catalog, "t") == ["create", *reversed(history)]
+    assert logged(catalog, "t") == ["create", *reversed(history)]
     assert len(history) == 5
 
 
@@ -76,7 +77,7 @@ def test_ctas_drop_and_purge_by_sail(spark, ice, duck, catalog):
 
     assert not folder.exists()
     assert not ice.table_exists("lake.made")
-    assert operations(catalog, "made") == ["create", "append", "drop"]
+    assert logged(catalog, "made") == ["create", "append", "drop"]
 
 
 def test_a_table_name_with_a_space_and_an_umlaut(spark, ice, duck):
@@ -103,7 +104,7 @@ def test_pyiceberg_appends_to_a_table_of_sail(spark, ice, duck, catalog):
     assert [row[0] for row in spark.sql("SELECT k FROM lake.mixed ORDER BY k").collect()] == ["a", "b"]
     seen = duck.execute("SELECT ts FROM loam.lake.mixed ORDER BY k").fetchall()
     assert [one[0].astimezone(UTC).day for one in seen] == [1, 2]
-    assert operations(catalog, "mixed") == ["create", "append", "append"]
+    assert logged(catalog, "mixed") == ["create", "append", "append"]
 
 
 def test_duckdb_creates_and_inserts(spark, ice, duck, catalog):
@@ -112,7 +113,7 @@ def test_duckdb_creates_and_inserts(spark, ice, duck, catalog):
     spark.sql("INSERT INTO lake.ducks VALUES (3, 'z')")
 
     assert rows(spark, ice, duck, "ducks") == [(1, "x"), (2, "y"), (3, "z")]
-    assert operations(catalog, "ducks") == ["create", "append", "append", "append"]
+    assert logged(catalog, "ducks") == ["create", "append", "append", "append"]
     with pytest.raises(Exception, match=r"(?i)exists"):
         duck.execute("CREATE TABLE loam.lake.ducks AS SELECT 1 AS id")
 
@@ -158,10 +159,10 @@ def test_concurrent_inserts_are_all_logged_in_order(new_session: Callable[[], An
 
     assert not failures
     assert all(after > seen for seen, after in heads), "an answered commit is in the head"
-    logged = [commit for commit in catalog.log().commits(before, limit=1000) if commit.table == "lake.busy"]
+    found = [commit for commit in catalog.log().commits(before, limit=1000) if commit.table == "lake.busy"]
     snapshots = ice.load_table("lake.busy").metadata.snapshots
-    assert [commit.snapshot_id for commit in logged] == [str(snapshot.snapshot_id) for snapshot in snapshots]
-    assert [commit.parent_id for commit in logged] == ["", *(commit.snapshot_id for commit in logged[:-1])]
-    assert len(logged) == 15
-    assert not any(commit.reconciled for commit in logged)
+    assert [commit.snapshot_id for commit in found] == [str(snapshot.snapshot_id) for snapshot in snapshots]
+    assert [commit.parent_id for commit in found] == ["", *(commit.snapshot_id for commit in found[:-1])]
+    assert len(found) == 15
+    assert not any(commit.reconciled for commit in found)
     assert spark.table("lake.busy").count() == 15
