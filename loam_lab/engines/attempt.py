@@ -19,32 +19,12 @@ from loam_lab import errors
 from loam_lab.engines import channel
 from loam_lab.engines.base import Program, Progress, Report, Result, RunError
 
-ENV_KEPT = (
-    # fmt: off
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TMPDIR",
-    "TMP",
-    "TEMP",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "PYTHONPATH",
-    "PYTHONHASHSEED",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "JAVA_HOME",
-    "SPARK_HOME",
-    "MPLBACKEND",
-    # fmt: on
+_ENV_NAMES = (
+    "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR TMP TEMP USER LOGNAME SHELL PYTHONPATH PYTHONHASHSEED VIRTUAL_ENV "
+    "CONDA_PREFIX LD_LIBRARY_PATH DYLD_LIBRARY_PATH SSL_CERT_FILE SSL_CERT_DIR JAVA_HOME SPARK_HOME "
+    "MPLBACKEND"
 )
+ENV_KEPT = frozenset(_ENV_NAMES.split())
 DIED = "ChildDied"
 READERS_SECONDS = 2.0
 

@@ -177,7 +177,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     result = Child(line).run()
     if result.ok:
-        if result.ok:
         _join_threads()
     with contextlib.suppress(Exception):
         sys.stdout.flush()

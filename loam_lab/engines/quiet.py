@@ -1,4 +1,4 @@
-"""Stop all that an earlier attempt left running: `python -m loam_lab.engines.quiet --remote sc://... --deadline SECONDS`.
+"""Stop all that an earlier attempt left running: `python -m loam_lab.engines.quiet --remote URL --deadline SECONDS`.
 
 Opens the session's id, interrupts everything in it, awaits the engine's answer and only then releases the id, which
 refuses it for good. The rule kept here: the session id is a secret, so it comes in LOAM_SESSION_ID or as a line on

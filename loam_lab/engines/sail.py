@@ -101,16 +101,20 @@ def start(
 
 def alive(pid: int, started: str) -> bool:
     """Tell whether the process that we started still runs; another one with its pid does not count."""
+    runs = bool(started) and start_time(pid) == started
     child = _children.get(pid)
-    if child is not None and child.poll() is not None:
+    if child is not None and child.poll() is not None:  # takes a zombie away
         _children.pop(pid, None)
         return False
-    return bool(started) and start_time(pid) == started
+    return runs
 
 
 def stop(pid: int, started: str, *, grace_seconds: float = 5.0) -> None:
-    """End Sail: ask it with SIGINT, its own way to leave, and kill it after `grace_seconds`. Gone already is fine."""
-    for signal_number, patience in ((signal.SIGINT, grace_seconds), (signal.SIGKILL, 5.0)):
+    """End Sail with SIGTERM, and kill it after `grace_seconds`. Gone already is fine.
+
+    Not SIGINT: in its first moments Sail loses it, and a program started in the background of a shell ignores it.
+    """
+    for signal_number, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 5.0)):
         if not alive(pid, started):
             return
         try:
@@ -236,12 +240,15 @@ def _answers(child: subprocess.Popen[bytes], port: int, deadline_seconds: float)
 
 def _gone(pid: int, started: str, patience: float) -> bool:
     end = monotonic() + patience
-    while monotonic() < end:
-        if not alive(pid, started):
-            return True
+    while alive(pid, started):
+        if monotonic() >= end:
+            return False
         with _watch:
             _watch.wait(0.02)
-    return not alive(pid, started)
+    child = _children.pop(pid, None)
+    if child is not None:
+        child.wait(5)  # its first thread is gone, the others may take a moment more
+    return True
 
 
 def _tail(log: Path) -> str:

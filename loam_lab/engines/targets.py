@@ -13,56 +13,21 @@ from typing import Any
 
 from loam_lab.engines.origins import sql_of
 
-READS = frozenset(
-    (
-        # fmt: off
-        "select",
-        "show",
-        "describe",
-        "desc",
-        "set",
-        "reset",
-        "use",
-        "explain",
-        "values",
-        "table",
-        "cache",
-        "uncache",
-        "refresh",
-        "list",
-        "add",
-        "clear",
-        "declare",
-        "analyze",
-        "help",
-        # fmt: on
-    )
+_READ_WORDS = (
+    "select show describe desc set reset use explain values table cache uncache refresh list add clear "
+    "declare analyze help"
 )
+READS = frozenset(_READ_WORDS.split())
 _WRITE_WORD = re.compile(
     r"\b(?:insert|create|replace|delete|update|merge|drop|alter|truncate|load|copy|call|optimize|vacuum|restore|convert"
     r"|msck|repair|execute)\b",
     re.I,
 )
+_TABLE_STATEMENT = re.compile(r"\btable\s+(?:if\s+exists\s+)?((?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))*)", re.I)
 _NOT_TABLES = frozenset(("VIEW", "FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "MACRO", "VARIABLE", "INDEX"))
 _COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\(", re.S)
-_FILE_FORMATS = frozenset(
-    (
-        # fmt: off
-        "parquet",
-        "csv",
-        "json",
-        "orc",
-        "text",
-        "avro",
-        "xml",
-        "binaryfile",
-        "jdbc",
-        "noop",
-        "console",
-        "memory",
-        # fmt: on
-    )
-)
+_FILE_WORDS = "parquet csv json orc text avro xml binaryfile jdbc noop console memory"
+_FILE_FORMATS = frozenset(_FILE_WORDS.split())
 _LAKE_FORMATS = frozenset(("iceberg", "delta", "hudi"))
 
 
@@ -107,7 +72,11 @@ def of_sql(text: str) -> Write | None:
         return UNKNOWN
     if len(statements) != 1:
         return UNKNOWN
-    return _of_statement(statements[0])
+    write = _of_statement(statements[0])
+    # The parser leaves some endings of these three (PURGE, SET TBLPROPERTIES ...) unread.
+    is_plain = write == UNKNOWN and first_word(text) in ("drop", "alter", "truncate")
+    named = _TABLE_STATEMENT.search(text) if is_plain else None
+    return Write(split_name(named[1])) if named else write
 
 
 def first_word(text: str) -> str:

@@ -104,8 +104,9 @@ def explain_replace(error: BaseException, write: targets.Write, spark: Any) -> N
     if _exists(spark, name):
         error.add_note(
             f"This engine overwrites the rows of a table, but does not replace one. To overwrite all rows of {name} "
-            f"and keep its schema, partitions and history: df.writeTo({name!r}).overwrite(lit(True)), or INSERT OVERWRITE "
-            f"{name}. To make it anew, history lost: DROP TABLE {name}, then df.writeTo({name!r}).create()."
+            f"and keep its schema, partitions and history: df.writeTo({name!r}).overwrite(lit(True)), or "
+            f"INSERT OVERWRITE {name}. To make it anew, history lost: DROP TABLE {name}, then "
+            f"df.writeTo({name!r}).create()."
         )
     else:
         error.add_note(
