@@ -1,0 +1,152 @@
+"""Ctrl-C frees the caller at once; the engine's answer comes when the engine is quiet, and not before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import uuid
+from time import monotonic
+
+import pytest
+
+from loam_lab import errors
+from loam_lab.engines import faults, interrupt, sail, session
+from test_session import LONG_SQL
+
+
+@pytest.fixture
+def slow():
+    from pyspark.sql.functions import udf
+
+    @udf("bigint")
+    def slow(x):
+        import time
+
+        time.sleep(1)
+        return x
+
+    return slow
+
+
+@pytest.fixture
+def watched(spark, shared_sail):
+    interrupter = interrupt.Interrupter(spark, shared_sail.remote)
+    interrupter.install()
+    return interrupter
+
+
+def ctrl_c(after):
+    """Press Ctrl-C in the main thread; gives a list that will hold the moment."""
+    pressed = []
+
+    def press():
+        pressed.append(monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(after, press).start()
+    return pressed
+
+
+def test_trap_10_a_python_function_frees_the_caller_before_the_engine(spark, watched, slow, new_session):
+    pressed = ctrl_c(1.0)
+    with pytest.raises(KeyboardInterrupt):
+        spark.range(0, 5, 1, 1).select(slow("id")).collect()
+    assert monotonic() - pressed[0] < 2
+
+    [answer] = watched.pending()
+    assert not answer.done()
+    assert "only after its batch" in watched.waiting().text
+    assert new_session().sql("select 1").collect()  # a fresh session does not wait
+
+    assert len(answer.result(20)) == 1  # the engine names what it stopped
+    assert monotonic() - pressed[0] > 1.5  # and says so only when the batch is over
+    assert watched.waiting() is None
+
+
+def test_ctrl_c_in_sql_is_answered_in_two_seconds(spark, watched):
+    pressed = ctrl_c(0.7)
+    with pytest.raises(KeyboardInterrupt):
+        spark.sql(LONG_SQL).collect()
+    assert monotonic() - pressed[0] < 1
+    for answer in watched.pending():
+        answer.result(2)
+    assert watched.waiting() is None
+
+
+def test_trap_09_an_interrupted_call_is_cancelled_not_failed(spark, watched):
+    caught = []
+
+    def query():
+        try:
+            spark.addTag("loam-cell-7")
+            spark.sql(LONG_SQL).collect()
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=query)
+    thread.start()
+    end = monotonic() + 20
+    stopped = []
+    while not stopped and monotonic() < end:
+        stopped = watched.interrupt(tag="loam-cell-7").result(5)
+    thread.join(5)
+
+    assert type(caught[0]).__name__ == "IllegalArgumentException"
+    assert faults.classify(caught[0], interrupted=True).is_cancelled
+    assert not faults.classify(caught[0], interrupted=False).is_cancelled
+
+
+def test_another_tag_is_left_alone(watched):
+    assert watched.interrupt(tag="loam-cell-8").result(5) == []
+
+
+def test_a_broken_off_write_never_commits_late(spark, watched, slow, iceberg, heard, new_session):
+    """And it counts as in flight until the engine has answered, so that a snapshot would find its run."""
+    from loam_lab.engines import writes
+
+    table = iceberg()
+    writes.watch(spark, lambda: heard, interrupter=watched)
+    ctrl_c(1.0)
+    with pytest.raises(KeyboardInterrupt):
+        spark.range(0, 4, 1, 1).select(slow("id").alias("id")).write.insertInto(table)
+    assert heard.tables() == [table]
+    assert heard.of("write_ended") == []
+
+    watched.pending()[0].result(20)
+
+    heard.until(lambda heard: heard.of("write_ended"), 2)
+    assert spark.table(table).count() == 0
+
+
+def test_a_user_who_interrupts_an_operation_still_gets_the_answer(spark, watched):
+    assert spark.interruptOperation(str(uuid.uuid4())) == []
+    assert watched.pending() == []
+
+
+def test_an_interrupt_of_a_dead_engine_says_so():
+    answer = interrupt.interrupt(f"sc://127.0.0.1:{sail._free_port()}", str(uuid.uuid4()))
+    with pytest.raises(errors.Unavailable):
+        answer.result(5)
+
+
+def test_an_answer_that_does_not_come_is_a_timeout(spark, shared_sail, slow):
+    ready = threading.Event()
+
+    def query():
+        ready.set()
+        with pytest.raises(Exception, match="operation not found"):
+            spark.range(0, 4, 1, 1).select(slow("id")).collect()
+
+    thread = threading.Thread(target=query)
+    thread.start()
+    ready.wait(5)
+    one = session.session_id_of(spark)
+    end, late = monotonic() + 20, False
+    while not late and monotonic() < end:
+        try:
+            interrupt.interrupt(shared_sail.remote, one, deadline_seconds=0.3).result(5)
+        except TimeoutError as error:
+            late = "no answer to Interrupt in 0.3 s" in str(error)
+    assert late
+    thread.join(20)
