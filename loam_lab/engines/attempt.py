@@ -45,6 +45,7 @@ class Attempt:
         remote: str | None = None,
         session_id: str | None = None,
         user: str = "loam",
+        table_format: str | None = "iceberg",
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         go: Callable[[], None] | None = None,
@@ -66,7 +67,7 @@ class Attempt:
         ]
         engine = "spark" if remote else "python"
         body = {"program": channel.from_program(program), "engine": engine, "remote": remote, "user": user}
-        self._line.send({"request": body | {"session_id": session_id}})
+        self._line.send({"request": body | {"session_id": session_id, "table_format": table_format}})
         self._thread(self._pump)
 
     @property

@@ -21,8 +21,18 @@ PATIENCE_HERE = {"max_retries": 4, "initial_backoff": 50, "max_backoff": 400, "b
 PATIENCE_AWAY = {"max_retries": 8, "initial_backoff": 100, "max_backoff": 10_000, "backoff_multiplier": 3.0}
 
 
-def open_session(remote: str, session_id: str, *, user: str = "loam", make_default: bool = True) -> SparkSession:
+def open_session(
+    remote: str,
+    session_id: str,
+    *,
+    user: str = "loam",
+    make_default: bool = True,
+    table_format: str | None = "iceberg",
+) -> SparkSession:
     """Open the session `session_id` at `remote`, in UTC, and make it the one that `getOrCreate()` gives.
+
+    A table made without USING is of `table_format`: an Iceberg catalog refuses Sail's own default, parquet. None leaves
+    the choice to a cluster that has made it.
 
     Raises:
         Unavailable: nothing answers at `remote`; found in a second, where pyspark would try for minutes.
@@ -36,6 +46,8 @@ def open_session(remote: str, session_id: str, *, user: str = "loam", make_defau
     try:
         # "Etc/UTC", a container's usual zone, is refused for Iceberg timestamps by Sail.
         session.conf.set("spark.sql.session.timeZone", "UTC")
+        if table_format is not None:
+            session.conf.set("spark.sql.sources.default", table_format)
     except Exception as error:
         raise errors.EngineError(f"the Spark session was refused: {error}") from error
     if make_default:
