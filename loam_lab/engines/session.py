@@ -60,7 +60,8 @@ def calm(session: Any, remote: str) -> None:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     client = session.client
-    atexit.unregister(client._on_exit)
+    if on_exit := getattr(client, "_on_exit", None):  # since pyspark 4.1
+        atexit.unregister(on_exit)
     client.set_retry_policies([DefaultPolicy(**(PATIENCE_HERE if wire.is_loopback(remote) else PATIENCE_AWAY))])
 
 
