@@ -7,6 +7,7 @@ server that does not answer. pyspark is imported when a session is opened, not b
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +83,17 @@ def adopt(session: Any, remote: str) -> None:
 
 def close_session(session: Any) -> None:
     """Release the session and close its connection; a server that is gone makes no noise."""
-    try:
-        session.stop()
-    except Exception:
-        session.client.close()
+    client, kind = session.client, type(session)
+    with contextlib.suppress(Exception):
+        client.release_session()
+    # Not session.stop(): in pyspark 4.0 it ends a pool of threads that the process's other sessions need.
+    client._channel.close()
+    client._closed = True
+    with kind._lock:
+        if kind._default_session is session:
+            kind._default_session = None
+        if getattr(kind._active_session, "session", None) is session:
+            kind._active_session.session = None
 
 
 def session_id_of(session: Any) -> str:

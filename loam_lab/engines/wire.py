@@ -116,7 +116,8 @@ class Wire:
             return call(request, timeout=deadline_seconds)
         except self._errors as error:
             code, words = error.code(), error.details() or ""  # type: ignore[attr-defined]
-            if code == self._status.DEADLINE_EXCEEDED:
+            # Sail keeps the deadline as well, and may be the first to say so, in a class of its own.
+            if code == self._status.DEADLINE_EXCEEDED or words == "Timeout expired":
                 raise TimeoutError(f"the engine gave no answer to {method} in {deadline_seconds:g} s") from None
             if code == self._status.UNAVAILABLE:
                 raise errors.Unavailable(f"Spark does not answer: {words}") from None
