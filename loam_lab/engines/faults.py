@@ -33,6 +33,7 @@ _LOST_WORDS = (
     "Socket closed",
     "failed to connect to all addresses",
     "Stream removed",
+    "RETRIES_EXCEEDED",  # what pyspark 4.0 says of a server that is gone
 )
 _LOST_CLASSES = ("SessionNotSameException",)
 _TRANSIENT_WORDS = ("StatusCode.UNAVAILABLE", "CommitFailedException", "commit conflict", "Too many requests")

@@ -17,6 +17,7 @@ from typing import Any
 from loam_lab.engines import session, wire
 
 DEADLINE_SECONDS = 600.0
+ARRIVAL_SECONDS = 0.2
 Answer = Future[list[str]]
 
 
@@ -98,7 +99,7 @@ class Interrupter:
 
         def interrupt_operation(operation_id: str) -> list[str] | None:
             if isinstance(sys.exc_info()[1], KeyboardInterrupt):
-                self._keep(aside(lambda: synchronous(operation_id) or []))
+                self._keep(aside(lambda: _stop(synchronous, operation_id)))
                 return []
             answer: list[str] | None = synchronous(operation_id)
             return answer
@@ -129,6 +130,15 @@ class Interrupter:
         if self._on_asked is not None:
             self._on_asked(answer)
         return answer
+
+
+def _stop(ask: Callable[[str], list[str] | None], operation_id: str) -> list[str]:
+    """Interrupt an operation that the engine may not have heard of yet: Ctrl-C can come right after it was sent."""
+    stopped = ask(operation_id)
+    if not stopped:
+        threading.Event().wait(ARRIVAL_SECONDS)
+        stopped = ask(operation_id)
+    return stopped or []
 
 
 def _hold_back_release() -> None:

@@ -23,7 +23,9 @@ QUIET, BAD_CALL, UNREACHABLE, DEADLINE = 0, 2, 3, 4
 SESSION_VARIABLE = "LOAM_SESSION_ID"
 
 
-def quiet(remote: str, session_id: str, *, user: str = "loam", deadline_seconds: float) -> list[str]:
+def quiet(
+    remote: str, session_id: str, *, user: str = "loam", deadline_seconds: float, light: bool = False
+) -> list[str]:
     """Stop and release the session; gives the ids of the operations that were stopped.
 
     A session that is released already is quiet.
@@ -34,7 +36,7 @@ def quiet(remote: str, session_id: str, *, user: str = "loam", deadline_seconds:
     """
     end = monotonic() + deadline_seconds
     wire.probe(remote, deadline_seconds=min(1.0, deadline_seconds))
-    with wire.Wire(remote, session_id, user=user) as line:
+    with wire.Wire(remote, session_id, user=user, light=light) as line:
         try:
             line.open(deadline_seconds=end - monotonic())
         except errors.EngineError as error:
@@ -57,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not session_id:
         return _say(BAD_CALL, "bad_call", f"no session id in {SESSION_VARIABLE} or on standard input")
     try:
-        stopped = quiet(asked.remote, session_id, user=asked.user, deadline_seconds=asked.deadline)
+        stopped = quiet(asked.remote, session_id, user=asked.user, deadline_seconds=asked.deadline, light=True)
     except errors.Unavailable as error:
         return _say(UNREACHABLE, "unreachable", str(error))
     except TimeoutError as error:

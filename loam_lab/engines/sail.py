@@ -86,6 +86,7 @@ def start(
                 stdout=out,
                 stderr=out,
                 env=environment,
+                cwd=log.parent,  # what Sail writes to relative paths must not land in somebody's project
                 start_new_session=True,
             )
         if _answers(child, port, deadline_seconds):

@@ -7,6 +7,7 @@ server that does not answer. pyspark is imported when a session is opened, not b
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,18 @@ PATIENCE_HERE = {"max_retries": 4, "initial_backoff": 50, "max_backoff": 400, "b
 PATIENCE_AWAY = {"max_retries": 8, "initial_backoff": 100, "max_backoff": 10_000, "backoff_multiplier": 3.0}
 
 
-def open_session(remote: str, session_id: str, *, user: str = "loam", make_default: bool = True) -> SparkSession:
+def open_session(
+    remote: str,
+    session_id: str,
+    *,
+    user: str = "loam",
+    make_default: bool = True,
+    table_format: str | None = "iceberg",
+) -> SparkSession:
     """Open the session `session_id` at `remote`, in UTC, and make it the one that `getOrCreate()` gives.
+
+    A table made without USING is of `table_format`: an Iceberg catalog refuses Sail's own default, parquet. None leaves
+    the choice to a cluster that has made it.
 
     Raises:
         Unavailable: nothing answers at `remote`; found in a second, where pyspark would try for minutes.
@@ -36,6 +47,8 @@ def open_session(remote: str, session_id: str, *, user: str = "loam", make_defau
     try:
         # "Etc/UTC", a container's usual zone, is refused for Iceberg timestamps by Sail.
         session.conf.set("spark.sql.session.timeZone", "UTC")
+        if table_format is not None:
+            session.conf.set("spark.sql.sources.default", table_format)
     except Exception as error:
         raise errors.EngineError(f"the Spark session was refused: {error}") from error
     if make_default:
@@ -48,7 +61,8 @@ def calm(session: Any, remote: str) -> None:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     client = session.client
-    atexit.unregister(client._on_exit)
+    if on_exit := getattr(client, "_on_exit", None):  # since pyspark 4.1
+        atexit.unregister(on_exit)
     client.set_retry_policies([DefaultPolicy(**(PATIENCE_HERE if wire.is_loopback(remote) else PATIENCE_AWAY))])
 
 
@@ -69,10 +83,17 @@ def adopt(session: Any, remote: str) -> None:
 
 def close_session(session: Any) -> None:
     """Release the session and close its connection; a server that is gone makes no noise."""
-    try:
-        session.stop()
-    except Exception:
-        session.client.close()
+    client, kind = session.client, type(session)
+    with contextlib.suppress(Exception):
+        client.release_session()
+    # Not session.stop(): in pyspark 4.0 it ends a pool of threads that the process's other sessions need.
+    client._channel.close()
+    client._closed = True
+    with kind._lock:
+        if kind._default_session is session:
+            kind._default_session = None
+        if getattr(kind._active_session, "session", None) is session:
+            kind._active_session.session = None
 
 
 def session_id_of(session: Any) -> str:

@@ -50,12 +50,15 @@ def probe(remote: str, *, deadline_seconds: float = 1.0) -> None:
 
 
 class Wire:
-    """A bare connection that speaks for one session. Closing it changes nothing on the engine."""
+    """A bare connection that speaks for one session. Closing it changes nothing on the engine.
 
-    def __init__(self, remote: str, session_id: str, *, user: str = "loam") -> None:
+    `light` loads the messages without pyspark, which cannot be imported in that process any more: for short-lived ones.
+    """
+
+    def __init__(self, remote: str, session_id: str, *, user: str = "loam", light: bool = False) -> None:
         grpc: Any = importlib.import_module("grpc")  # 0.2 s, so not before it is needed
         host, port = address(remote)
-        self._proto = _protos()
+        self._proto = _protos(light)
         self._channel = grpc.insecure_channel(f"{host}:{port}")
         self._errors: type[Exception] = grpc.RpcError
         self._status: Any = grpc.StatusCode
@@ -113,26 +116,24 @@ class Wire:
             return call(request, timeout=deadline_seconds)
         except self._errors as error:
             code, words = error.code(), error.details() or ""  # type: ignore[attr-defined]
-            if code == self._status.DEADLINE_EXCEEDED:
+            # Sail keeps the deadline as well, and may be the first to say so, in a class of its own.
+            if code == self._status.DEADLINE_EXCEEDED or words == "Timeout expired":
                 raise TimeoutError(f"the engine gave no answer to {method} in {deadline_seconds:g} s") from None
             if code == self._status.UNAVAILABLE:
                 raise errors.Unavailable(f"Spark does not answer: {words}") from None
             raise errors.EngineError(words) from None
 
 
-def _protos() -> Any:
-    """Give the messages of the protocol: pyspark's own, without the second that `import pyspark` takes.
+def _protos(light: bool) -> Any:
+    """Give the messages of the protocol: pyspark's own, if `light` without the second that `import pyspark` takes.
 
-    Where pyspark is loaded already it is simply used. Else its packages stand as empty shells while the generated
-    messages, which need nothing of them, are loaded; so only a short-lived child may come this way first.
+    Then its packages stand as empty shells while the generated messages, which need nothing of them, are loaded.
     """
     name = "pyspark.sql.connect.proto"
-    if "pyspark" not in sys.modules:
+    if light and "pyspark" not in sys.modules:
         for package in ("pyspark", "pyspark.sql", "pyspark.sql.connect", name):
             _shell(package)
-    if _is_shell("pyspark") or "pyspark" not in sys.modules:
-        return importlib.import_module(f"{name}.base_pb2")
-    return importlib.import_module(name)
+    return importlib.import_module(f"{name}.base_pb2")
 
 
 def _shell(package: str) -> None:
@@ -146,9 +147,4 @@ def _shell(package: str) -> None:
         folder = spec.submodule_search_locations[0]
     module = ModuleType(package)
     module.__path__ = [folder]
-    module.__loam_shell__ = True  # type: ignore[attr-defined]
     sys.modules[package] = module
-
-
-def _is_shell(package: str) -> bool:
-    return getattr(sys.modules.get(package), "__loam_shell__", False)

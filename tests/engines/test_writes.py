@@ -125,7 +125,7 @@ def test_reads_views_and_files_are_not_reported(spark, heard, tmp_path):
 
 def test_a_write_that_fails_has_ended_too(spark, heard):
     writes.watch(spark, lambda: heard)
-    with pytest.raises(Exception, match="NOT_FOUND|not found"):
+    with pytest.raises(Exception, match=r"NOT_FOUND|not found"):
         spark.sql("insert into demo.nowhere values (1)")
     assert len(heard.of("write_started")) == len(heard.of("write_ended")) == 1
 
@@ -155,31 +155,6 @@ def test_a_read_pays_nothing_for_being_watched():
     for _ in range(1000):
         assert targets.of_sql(text) is None
     assert (perf_counter() - begun) / 1000 < 0.0001
-
-
-class CannotReplace(Exception):
-    """The words of Sail on an Iceberg REST catalog."""
-
-
-def test_trap_12_replacing_a_table_fails_with_the_way_out(spark, iceberg):
-    """The memory catalog of this test can replace, the REST catalog cannot: the words are Sail's own."""
-    from pyspark.sql.functions import lit
-
-    table = iceberg()
-    error = CannotReplace("not implemented: Replace table is not supported yet")
-    writes.explain_replace(error, Write(tuple(table.split("."))), spark)
-    [way_out] = error.__notes__
-    assert f"df.writeTo({table!r}).overwrite(lit(True))" in way_out
-    spark.range(5).writeTo(table).overwrite(lit(True))
-    spark.range(4).writeTo(table).overwrite(lit(True))
-    spark.sql(f"insert overwrite {table} select id from range(3)")
-    assert spark.table(table).count() == 3
-
-
-def test_trap_12_a_new_table_is_made_another_way(spark):
-    error = CannotReplace("Replace table is not supported yet")
-    writes.explain_replace(error, Write(("demo", "fresh")), spark)
-    assert "demo.fresh does not exist yet, so make it: df.writeTo('demo.fresh').create()" in error.__notes__[0]
 
 
 def test_other_errors_get_no_advice(spark):
