@@ -45,10 +45,7 @@ class Attempt:
         remote: str | None = None,
         session_id: str | None = None,
         user: str = "loam",
-<<<<<<< HEAD
-=======
         table_format: str | None = "iceberg",
->>>>>>> engines
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         go: Callable[[], None] | None = None,
@@ -70,11 +67,7 @@ class Attempt:
         ]
         engine = "spark" if remote else "python"
         body = {"program": channel.from_program(program), "engine": engine, "remote": remote, "user": user}
-<<<<<<< HEAD
-        self._line.send({"request": body | {"session_id": session_id}})
-=======
         self._line.send({"request": body | {"session_id": session_id, "table_format": table_format}})
->>>>>>> engines
         self._thread(self._pump)
 
     @property

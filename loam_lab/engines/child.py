@@ -2,11 +2,7 @@
 
 FD is one end of a socket pair; messages are JSON lines, each an object with one key:
 
-<<<<<<< HEAD
-    parent -> child   request {program, engine, remote, session_id, user}    then  go · cancel
-=======
     parent -> child   request {program, engine, remote, session_id, user, table_format}    then  go · cancel
->>>>>>> engines
                       ack ID  |  refused {id, message}                       the answers to write_started
     child -> parent   ready · progress {..} · output {..} · log {stream, text} · write_started {id, table} ·
                       write_ended {id} · cancelling (asked; the engine has not answered) · result {..} (the last one)
@@ -30,11 +26,7 @@ from types import FrameType
 from typing import Any
 
 from loam_lab import errors
-<<<<<<< HEAD
-from loam_lab.engines import channel, faults, runfile
-=======
 from loam_lab.engines import channel, faults, interrupt, progress, runfile, session, writes
->>>>>>> engines
 from loam_lab.engines.base import Program, Progress, Result, RunError
 
 QUIET_SECONDS = 600.0
@@ -112,18 +104,10 @@ class Child:
             return Result.failed(faults.classify(error, interrupted=self.cancelled, path=program.path or None))
 
     def _open(self) -> dict[str, Any]:
-<<<<<<< HEAD
-        from loam_lab.engines import interrupt, progress, session, writes
-
-        request = self._request
-        remote, user = request["remote"], request.get("user") or "loam"
-        self._spark = session.open_session(remote, request["session_id"], user=user)
-=======
         request = self._request
         remote, user = request["remote"], request.get("user") or "loam"
         table_format = request.get("table_format")
         self._spark = session.open_session(remote, request["session_id"], user=user, table_format=table_format)
->>>>>>> engines
         self._interrupter = interrupt.Interrupter(self._spark, remote)
         self._interrupter.install()
         writes.watch(self._spark, lambda: self, interrupter=self._interrupter)
@@ -136,14 +120,10 @@ class Child:
         """A cancelled run has ended only when the engine has answered; the parent sees `cancelling` until then."""
         if self._interrupter is None:
             return
-<<<<<<< HEAD
-        for answer in self._interrupter.pending():
-=======
         answers = self._interrupter.pending()
         if self.cancelled:
             answers.append(self._interrupter.interrupt())  # what was sent while the first interrupt was answered
         for answer in answers:
->>>>>>> engines
             with contextlib.suppress(Exception):
                 answer.result(QUIET_SECONDS)
 
@@ -184,11 +164,6 @@ class Child:
             raise KeyboardInterrupt
 
     def _parent_gone(self) -> None:
-<<<<<<< HEAD
-        if self._interrupter is not None:
-            with contextlib.suppress(Exception):
-                self._interrupter.interrupt().result(QUIET_SECONDS)
-=======
         """Send nothing more, then stop what was sent: an operation may reach the engine after the first interrupt."""
         if self._spark is not None:
             with contextlib.suppress(Exception):
@@ -196,7 +171,6 @@ class Child:
                 for _ in range(2):
                     threading.Event().wait(interrupt.ARRIVAL_SECONDS)
                     self._interrupter.interrupt().result(QUIET_SECONDS)
->>>>>>> engines
         os._exit(PARENT_GONE)
 
 

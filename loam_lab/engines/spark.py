@@ -30,12 +30,8 @@ class SparkEngine:
     """Runs Python files against a Spark Connect server.
 
     Program options: `remote` (sc://host:port, required), `session_id` (a UUID, else a new one), `python` (the
-<<<<<<< HEAD
-    submitter's interpreter, else this one), `cwd`, `env` (mapping), `argv`, `sys_path`.
-=======
     submitter's interpreter, else this one), `cwd`, `env` (mapping), `argv`, `sys_path`, `table_format`
     (of tables made without USING, else iceberg).
->>>>>>> engines
     """
 
     name = "spark"
@@ -107,10 +103,7 @@ class SparkEngine:
             report=report,
             remote=str(options["remote"]),
             session_id=submitted.session_id,
-<<<<<<< HEAD
-=======
             table_format=options.get("table_format", "iceberg"),
->>>>>>> engines
             cwd=options.get("cwd"),
             env=options.get("env"),
         )

@@ -105,13 +105,8 @@ def explain_replace(error: BaseException, write: targets.Write, spark: Any) -> N
         # Not writeTo().overwrite(lit(True)): Sail 0.7.2 refuses it where a column is required ("contains null values").
         error.add_note(
             f"This engine overwrites the rows of a table, but does not replace one. To overwrite all rows of {name} "
-<<<<<<< HEAD
-            f"and keep its schema, partitions and history: df.writeTo({name!r}).overwrite(lit(True)), or "
-            f"INSERT OVERWRITE {name}. To make it anew, history lost: DROP TABLE {name}, then "
-=======
             f"and keep its schema, partitions and history: df.write.insertInto({name!r}, overwrite=True) (columns go "
             f"by position), or INSERT OVERWRITE {name}. To make it anew, history lost: DROP TABLE {name}, then "
->>>>>>> engines
             f"df.writeTo({name!r}).create()."
         )
     else:

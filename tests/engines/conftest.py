@@ -97,15 +97,12 @@ def new_session(shared_sail):
 
 
 @pytest.fixture
-<<<<<<< HEAD
-=======
 def long_sql():
     """A query of minutes that an engine stops at once when it is asked."""
     return "select sum(a.id * b.id) from range(100000000) a join range(100000) b on a.id % 7 = b.id % 7"
 
 
 @pytest.fixture
->>>>>>> engines
 def spark(new_session):
     return new_session()
 

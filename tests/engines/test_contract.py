@@ -128,11 +128,7 @@ def test_a_cancel_before_the_start_runs_nothing(place, heard):
 
 
 def test_a_handle_of_an_earlier_process_is_not_found(place, heard):
-<<<<<<< HEAD
-    with pytest.raises(errors.EngineError, match="submit it anew|submit anew"):
-=======
     with pytest.raises(errors.EngineError, match=r"submit it anew|submit anew"):
->>>>>>> engines
         place.engine.follow(base.Handle(place.engine.name, "gone", "gone"), heard)
 
 

@@ -9,10 +9,6 @@ import uuid
 from time import monotonic
 
 import pytest
-<<<<<<< HEAD
-from test_session import LONG_SQL
-=======
->>>>>>> engines
 
 from loam_lab import errors
 from loam_lab.engines import faults, interrupt, sail, session
@@ -67,38 +63,23 @@ def test_trap_10_a_python_function_frees_the_caller_before_the_engine(spark, wat
     assert watched.waiting() is None
 
 
-<<<<<<< HEAD
-def test_ctrl_c_in_sql_is_answered_in_two_seconds(spark, watched):
-    pressed = ctrl_c(0.7)
-    with pytest.raises(KeyboardInterrupt):
-        spark.sql(LONG_SQL).collect()
-=======
 def test_ctrl_c_in_sql_is_answered_in_two_seconds(spark, watched, long_sql):
     pressed = ctrl_c(0.7)
     with pytest.raises(KeyboardInterrupt):
         spark.sql(long_sql).collect()
->>>>>>> engines
     assert monotonic() - pressed[0] < 1
     for answer in watched.pending():
         answer.result(2)
     assert watched.waiting() is None
 
 
-<<<<<<< HEAD
-def test_trap_09_an_interrupted_call_is_cancelled_not_failed(spark, watched):
-=======
 def test_trap_09_an_interrupted_call_is_cancelled_not_failed(spark, watched, long_sql):
->>>>>>> engines
     caught = []
 
     def query():
         try:
             spark.addTag("loam-cell-7")
-<<<<<<< HEAD
-            spark.sql(LONG_SQL).collect()
-=======
             spark.sql(long_sql).collect()
->>>>>>> engines
         except Exception as error:
             caught.append(error)
 
@@ -119,13 +100,8 @@ def test_another_tag_is_left_alone(watched):
     assert watched.interrupt(tag="loam-cell-8").result(5) == []
 
 
-<<<<<<< HEAD
-def test_a_broken_off_write_never_commits_late(spark, watched, slow, iceberg, heard, new_session):
-    """And it counts as in flight until the engine has answered, so that a snapshot would find its run."""
-=======
 def test_a_broken_off_write_commits_nothing_after_the_answer(spark, watched, slow, iceberg, heard):
     """It is in flight until then: it may still commit if the running batch was its last, and the snapshot has a run."""
->>>>>>> engines
     from loam_lab.engines import writes
 
     table = iceberg()
@@ -139,13 +115,9 @@ def test_a_broken_off_write_commits_nothing_after_the_answer(spark, watched, slo
     watched.pending()[0].result(20)
 
     heard.until(lambda heard: heard.of("write_ended"), 2)
-<<<<<<< HEAD
-    assert spark.table(table).count() == 0
-=======
     rows = spark.table(table).count()
     threading.Event().wait(1.5)  # an absence needs waiting
     assert spark.table(table).count() == rows
->>>>>>> engines
 
 
 def test_a_user_who_interrupts_an_operation_still_gets_the_answer(spark, watched):
