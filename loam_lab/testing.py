@@ -7,6 +7,7 @@ from pathlib import Path
 
 from loam_lab import connect
 from loam_lab.core.job import Job
+from loam_lab.server.app import InProcess
 from loam_lab.server.auth import Principal
 from loam_lab.server.commits import FindLog
 from loam_lab.server.jobs import LocalJobs
@@ -71,7 +72,7 @@ class Lab:
 
     def client(self, namespace: str = "default", actor: str = "tester") -> connect.Jobs:
         """A client whose credential is for `namespace`."""
-        return connect.in_process(self.service, token=f"{namespace}/{actor}")
+        return connect.in_process(InProcess(self.service), token=f"{namespace}/{actor}")
 
     def step(self) -> int | None:
         """Let the scheduler do what is due; returns the next instant that needs it."""

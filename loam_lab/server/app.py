@@ -53,6 +53,22 @@ class _JsonOfPeople(Codec[Message, Any]):
         return message_class.from_json(data, ignore_unknown_fields=False)
 
 
+class InProcess:
+    """The service for a client in this process: the same errors as over a socket."""
+
+    def __init__(self, jobs: LocalJobs) -> None:
+        self._jobs = jobs
+
+    def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
+        operation = getattr(self._jobs, name)
+
+        def call(request: Any, ctx: Any) -> Any:
+            with _in_words():
+                return operation(request, ctx)
+
+        return call
+
+
 class _AsyncJobs:
     def __init__(self, jobs: LocalJobs, presence: Presence, threads: int) -> None:
         self._jobs = jobs

@@ -6,6 +6,8 @@ from protobuf import Oneof
 
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server.signals import Deadline
+from loam_lab.store.write import EVENTS
 
 MINUTE = 60_000
 SECOND = 1_000
@@ -63,10 +65,36 @@ def state(jobs, job_id):
     return get(jobs, job_id).job.state
 
 
-def events(jobs, after="0", job_id=""):
-    """What the log has now, without waiting."""
-    watching = jobs.watch(api.WatchRequest(after=after, job_id=job_id))
-    next(watching)
-    found = next(watching).events
-    watching.close()
-    return list(found)
+def events(lab, after=0, job_id="", kinds=()):
+    """What the log has now."""
+    request = api.WatchRequest(job_id=job_id, kinds=list(kinds))
+    return list(lab.service.watch_next(request, Caller(), after)[0].events)
+
+
+class Caller:
+    """Whoever calls the service without a socket."""
+
+    request_headers = {"authorization": "Bearer default/tester"}  # noqa: RUF012 - a constant
+
+
+def ended(lab, job_id, seconds=10.0):
+    """A run after its end; side threads bring it about, the log tells."""
+    left = Deadline(seconds)
+    while left.left:
+        seen = lab.signals.seen([EVENTS])
+        found = get(lab.jobs, job_id)
+        if found.outcome is not None:
+            return found
+        lab.signals.wait([EVENTS], seen, left.left)
+    raise AssertionError(f"{job_id} has not ended after {seconds} s")
+
+
+def expire(lab, token):
+    """Let a lease run out under the eyes of a server that is awake."""
+    lab.step()
+    for _ in range(60):
+        lab.clock.advance(5_000)
+        lab.step()
+        if lab.head(token.job_id).epoch != token.epoch:
+            return
+    raise AssertionError("the lease was never swept")
