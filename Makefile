@@ -48,7 +48,7 @@ check: $(VENV)/.test
 
 gen: $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/buf generate
-	$(BIN)/python -m loam_lab.core.lifecycle docs/lifecycle.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/house/generated.py --write
 
 test-faults: $(VENV)/.test
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m faults --timeout 3600
