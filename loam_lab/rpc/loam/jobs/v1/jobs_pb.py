@@ -126,7 +126,7 @@ class RetryPolicy(Message[_RetryPolicyFields]):
         cap_ms: int
         max_age_ms: int
 
-_JobSpecFields: TypeAlias = Literal["task", "queue", "priority", "run_at_ms", "retry", "timeout_ms", "headers", "tags"]
+_JobSpecFields: TypeAlias = Literal["task", "queue", "priority", "run_at_ms", "retry", "timeout_ms", "headers", "tags", "key", "key_for_ms", "limit_key", "expires_at_ms"]
 
 class JobSpec(Message[_JobSpecFields]):
     """
@@ -175,9 +175,33 @@ class JobSpec(Message[_JobSpecFields]):
             ```proto
             repeated string tags = 8;
             ```
+        key:
+            the same key and payload again is the same job; another payload is refused
+
+            ```proto
+            string key = 9;
+            ```
+        key_for_ms:
+            how long the key holds after enqueue; 0: as long as its job is live
+
+            ```proto
+            int64 key_for_ms = 10;
+            ```
+        limit_key:
+            jobs of one limit key share a concurrency limit, and take turns with others'
+
+            ```proto
+            string limit_key = 11;
+            ```
+        expires_at_ms:
+            a job that has not started by then fails; 0 is never
+
+            ```proto
+            int64 expires_at_ms = 12;
+            ```
     """
 
-    __slots__ = ("task", "queue", "priority", "run_at_ms", "retry", "timeout_ms", "headers", "tags")
+    __slots__ = ("task", "queue", "priority", "run_at_ms", "retry", "timeout_ms", "headers", "tags", "key", "key_for_ms", "limit_key", "expires_at_ms")
 
     if TYPE_CHECKING:
 
@@ -192,6 +216,10 @@ class JobSpec(Message[_JobSpecFields]):
             timeout_ms: int = 0,
             headers: dict[str, str] | None = None,
             tags: list[str] | None = None,
+            key: str = "",
+            key_for_ms: int = 0,
+            limit_key: str = "",
+            expires_at_ms: int = 0,
         ) -> None:
             pass
 
@@ -203,6 +231,10 @@ class JobSpec(Message[_JobSpecFields]):
         timeout_ms: int
         headers: dict[str, str]
         tags: list[str]
+        key: str
+        key_for_ms: int
+        limit_key: str
+        expires_at_ms: int
 
 _LeaseTokenFields: TypeAlias = Literal["job_id", "epoch"]
 
@@ -520,7 +552,7 @@ class SnapshotRun(Message[_SnapshotRunFields]):
         epoch: int
         name: str
 
-_AttemptFields: TypeAlias = Literal["epoch", "worker", "started_at_ms", "ended_at_ms", "end", "failure"]
+_AttemptFields: TypeAlias = Literal["epoch", "worker", "started_at_ms", "ended_at_ms", "end", "failure", "versions"]
 
 class Attempt(Message[_AttemptFields]):
     """
@@ -553,9 +585,15 @@ class Attempt(Message[_AttemptFields]):
             ```proto
             optional loam.jobs.v1.Failure failure = 6;
             ```
+        versions:
+            of the worker: loam-lab, Python
+
+            ```proto
+            string versions = 7;
+            ```
     """
 
-    __slots__ = ("epoch", "worker", "started_at_ms", "ended_at_ms", "end", "failure")
+    __slots__ = ("epoch", "worker", "started_at_ms", "ended_at_ms", "end", "failure", "versions")
 
     if TYPE_CHECKING:
 
@@ -568,6 +606,7 @@ class Attempt(Message[_AttemptFields]):
             ended_at_ms: int = 0,
             end: AttemptEnd | None = None,
             failure: Failure | None = None,
+            versions: str = "",
         ) -> None:
             pass
 
@@ -577,8 +616,9 @@ class Attempt(Message[_AttemptFields]):
         ended_at_ms: int
         end: AttemptEnd
         failure: Failure | None
+        versions: str
 
-_OutcomeFields: TypeAlias = Literal["state", "result", "failure", "at_ms", "epoch"]
+_OutcomeFields: TypeAlias = Literal["state", "result", "failure", "at_ms", "epoch", "blob"]
 
 class Outcome(Message[_OutcomeFields]):
     """
@@ -594,7 +634,7 @@ class Outcome(Message[_OutcomeFields]):
             loam.jobs.v1.JobState state = 1;
             ```
         result:
-            JSON
+            JSON; empty where `blob` has it
 
             ```proto
             bytes result = 2;
@@ -611,9 +651,15 @@ class Outcome(Message[_OutcomeFields]):
             ```proto
             uint64 epoch = 5;
             ```
+        blob:
+            a result above 256 KB
+
+            ```proto
+            optional loam.jobs.v1.Blob blob = 6;
+            ```
     """
 
-    __slots__ = ("state", "result", "failure", "at_ms", "epoch")
+    __slots__ = ("state", "result", "failure", "at_ms", "epoch", "blob")
 
     if TYPE_CHECKING:
 
@@ -625,6 +671,7 @@ class Outcome(Message[_OutcomeFields]):
             failure: Failure | None = None,
             at_ms: int = 0,
             epoch: int = 0,
+            blob: Blob | None = None,
         ) -> None:
             pass
 
@@ -633,8 +680,9 @@ class Outcome(Message[_OutcomeFields]):
         failure: Failure | None
         at_ms: int
         epoch: int
+        blob: Blob | None
 
-_JobFields: TypeAlias = Literal["id", "state", "hold", "cancel_requested", "attached", "task", "queue", "priority", "actor", "created_at_ms", "run_at_ms", "started_at_ms", "finished_at_ms", "lease_until_ms", "worker", "epoch", "attempts", "retry", "timeout_ms", "headers", "tags", "root_id", "retry_of", "progress", "error"]
+_JobFields: TypeAlias = Literal["id", "state", "hold", "cancel_requested", "attached", "task", "queue", "priority", "actor", "created_at_ms", "run_at_ms", "started_at_ms", "finished_at_ms", "lease_until_ms", "worker", "epoch", "attempts", "retry", "timeout_ms", "headers", "tags", "root_id", "retry_of", "progress", "error", "limit_key", "expires_at_ms", "dead_letter", "tombstone"]
 
 class Job(Message[_JobFields]):
     """
@@ -757,9 +805,29 @@ class Job(Message[_JobFields]):
             ```proto
             string error = 25;
             ```
+        limit_key:
+            ```proto
+            string limit_key = 26;
+            ```
+        expires_at_ms:
+            ```proto
+            int64 expires_at_ms = 27;
+            ```
+        dead_letter:
+            failed, nobody was waiting for it, and neither redriven nor dismissed yet
+
+            ```proto
+            bool dead_letter = 28;
+            ```
+        tombstone:
+            deleted: only id, name, actor, times, outcome and snapshots are left
+
+            ```proto
+            bool tombstone = 29;
+            ```
     """
 
-    __slots__ = ("id", "state", "hold", "cancel_requested", "attached", "task", "queue", "priority", "actor", "created_at_ms", "run_at_ms", "started_at_ms", "finished_at_ms", "lease_until_ms", "worker", "epoch", "attempts", "retry", "timeout_ms", "headers", "tags", "root_id", "retry_of", "progress", "error")
+    __slots__ = ("id", "state", "hold", "cancel_requested", "attached", "task", "queue", "priority", "actor", "created_at_ms", "run_at_ms", "started_at_ms", "finished_at_ms", "lease_until_ms", "worker", "epoch", "attempts", "retry", "timeout_ms", "headers", "tags", "root_id", "retry_of", "progress", "error", "limit_key", "expires_at_ms", "dead_letter", "tombstone")
 
     if TYPE_CHECKING:
 
@@ -791,6 +859,10 @@ class Job(Message[_JobFields]):
             retry_of: str = "",
             progress: Progress | None = None,
             error: str = "",
+            limit_key: str = "",
+            expires_at_ms: int = 0,
+            dead_letter: bool = False,
+            tombstone: bool = False,
         ) -> None:
             pass
 
@@ -819,6 +891,208 @@ class Job(Message[_JobFields]):
         retry_of: str
         progress: Progress | None
         error: str
+        limit_key: str
+        expires_at_ms: int
+        dead_letter: bool
+        tombstone: bool
+
+_BlobFields: TypeAlias = Literal["sha256", "size_bytes"]
+
+class Blob(Message[_BlobFields]):
+    """
+    A large value kept outside the job: its hash and size are checked when it is read.
+
+    ```proto
+    message loam.jobs.v1.Blob
+    ```
+
+    Attributes:
+        sha256:
+            ```proto
+            string sha256 = 1;
+            ```
+        size_bytes:
+            ```proto
+            uint64 size_bytes = 2;
+            ```
+    """
+
+    __slots__ = ("sha256", "size_bytes")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            sha256: str = "",
+            size_bytes: int = 0,
+        ) -> None:
+            pass
+
+        sha256: str
+        size_bytes: int
+
+_QueueLimitsFields: TypeAlias = Literal["max_running", "max_running_per_key", "max_waiting", "rate", "rate_per_ms"]
+
+class QueueLimits(Message[_QueueLimitsFields]):
+    """
+    What a queue allows. 0 is no limit.
+
+    ```proto
+    message loam.jobs.v1.QueueLimits
+    ```
+
+    Attributes:
+        max_running:
+            jobs of the queue at once
+
+            ```proto
+            uint32 max_running = 1;
+            ```
+        max_running_per_key:
+            jobs of one limit key at once
+
+            ```proto
+            uint32 max_running_per_key = 2;
+            ```
+        max_waiting:
+            more are refused with "resource exhausted"
+
+            ```proto
+            uint32 max_waiting = 3;
+            ```
+        rate:
+            leases per `rate_per_ms`
+
+            ```proto
+            uint32 rate = 4;
+            ```
+        rate_per_ms:
+            ```proto
+            uint32 rate_per_ms = 5;
+            ```
+    """
+
+    __slots__ = ("max_running", "max_running_per_key", "max_waiting", "rate", "rate_per_ms")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            max_running: int = 0,
+            max_running_per_key: int = 0,
+            max_waiting: int = 0,
+            rate: int = 0,
+            rate_per_ms: int = 0,
+        ) -> None:
+            pass
+
+        max_running: int
+        max_running_per_key: int
+        max_waiting: int
+        rate: int
+        rate_per_ms: int
+
+_QueueFields: TypeAlias = Literal["name", "paused", "limits", "waiting", "scheduled", "running", "dead_letters", "oldest_waiting_ms", "succeeded_per_minute", "failed_per_minute", "wait_p50_ms", "wait_p99_ms"]
+
+class Queue(Message[_QueueFields]):
+    """
+    How a queue does: the golden signals. Rates and latencies are of the last minute.
+
+    ```proto
+    message loam.jobs.v1.Queue
+    ```
+
+    Attributes:
+        name:
+            ```proto
+            string name = 1;
+            ```
+        paused:
+            ```proto
+            bool paused = 2;
+            ```
+        limits:
+            ```proto
+            optional loam.jobs.v1.QueueLimits limits = 3;
+            ```
+        waiting:
+            ```proto
+            uint64 waiting = 4;
+            ```
+        scheduled:
+            ```proto
+            uint64 scheduled = 5;
+            ```
+        running:
+            ```proto
+            uint64 running = 6;
+            ```
+        dead_letters:
+            ```proto
+            uint64 dead_letters = 7;
+            ```
+        oldest_waiting_ms:
+            age of the job that waits longest
+
+            ```proto
+            int64 oldest_waiting_ms = 8;
+            ```
+        succeeded_per_minute:
+            ```proto
+            uint32 succeeded_per_minute = 9;
+            ```
+        failed_per_minute:
+            ```proto
+            uint32 failed_per_minute = 10;
+            ```
+        wait_p50_ms:
+            from due to started
+
+            ```proto
+            int64 wait_p50_ms = 11;
+            ```
+        wait_p99_ms:
+            ```proto
+            int64 wait_p99_ms = 12;
+            ```
+    """
+
+    __slots__ = ("name", "paused", "limits", "waiting", "scheduled", "running", "dead_letters", "oldest_waiting_ms", "succeeded_per_minute", "failed_per_minute", "wait_p50_ms", "wait_p99_ms")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str = "",
+            paused: bool = False,
+            limits: QueueLimits | None = None,
+            waiting: int = 0,
+            scheduled: int = 0,
+            running: int = 0,
+            dead_letters: int = 0,
+            oldest_waiting_ms: int = 0,
+            succeeded_per_minute: int = 0,
+            failed_per_minute: int = 0,
+            wait_p50_ms: int = 0,
+            wait_p99_ms: int = 0,
+        ) -> None:
+            pass
+
+        name: str
+        paused: bool
+        limits: QueueLimits | None
+        waiting: int
+        scheduled: int
+        running: int
+        dead_letters: int
+        oldest_waiting_ms: int
+        succeeded_per_minute: int
+        failed_per_minute: int
+        wait_p50_ms: int
+        wait_p99_ms: int
 
 _EventFields: TypeAlias = Literal["cursor", "at_ms", "job_id", "kind", "state", "hold", "epoch", "actor", "progress", "snapshot", "message", "run_at_ms"]
 
@@ -1143,6 +1417,18 @@ class EventKind(Enum):
             ```proto
             ATTEMPT_LOST = 12
             ```
+        DISMISSED:
+            a dead letter was looked at and put away
+
+            ```proto
+            DISMISSED = 13
+            ```
+        REDRIVEN:
+            a new job was made of it
+
+            ```proto
+            REDRIVEN = 14
+            ```
     """
 
     UNSPECIFIED = 0
@@ -1158,10 +1444,12 @@ class EventKind(Enum):
     CANCEL_REQUESTED = 10
     ENDED = 11
     ATTEMPT_LOST = 12
+    DISMISSED = 13
+    REDRIVEN = 14
 
 
 _DESC = file_desc(
-    b'\n\x17loam/jobs/v1/jobs.proto\x12\x0cloam.jobs.v1"L\n\x04Task\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"\xc1\x01\n\x0bRetryPolicy\x12&\n\x0cmax_attempts\x18\x01 \x01(\rH\x00R\x0bmaxAttempts\x88\x01\x01\x12\x1e\n\x08max_lost\x18\x02 \x01(\rH\x01R\x07maxLost\x88\x01\x01\x12\x17\n\x07base_ms\x18\x03 \x01(\x03R\x06baseMs\x12\x15\n\x06cap_ms\x18\x04 \x01(\x03R\x05capMs\x12\x1c\n\nmax_age_ms\x18\x05 \x01(\x03R\x08maxAgeMsB\x0f\n\r_max_attemptsB\x0b\n\t_max_lost"\xdd\x02\n\x07JobSpec\x12&\n\x04task\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x03 \x01(\x11R\x08priority\x12\x1a\n\trun_at_ms\x18\x04 \x01(\x03R\x07runAtMs\x12/\n\x05retry\x18\x05 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12<\n\x07headers\x18\x07 \x03(\x0b2".loam.jobs.v1.JobSpec.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x08 \x03(\tR\x04tags\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"9\n\nLeaseToken\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch"\xd4\x01\n\x05Lease\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12#\n\x03job\x18\x04 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x12%\n\x0eengine_session\x18\x05 \x01(\tR\rengineSession"\x99\x01\n\x07Failure\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12\x1c\n\ttraceback\x18\x03 \x01(\tR\ttraceback\x12\x1c\n\tpermanent\x18\x04 \x01(\x08R\tpermanent\x12$\n\x0eretry_after_ms\x18\x05 \x01(\x03R\x0cretryAfterMs"\xa8\x01\n\x08Progress\x12\x1f\n\x08fraction\x18\x01 \x01(\x01H\x00R\x08fraction\x88\x01\x01\x12\x12\n\x04text\x18\x02 \x01(\tR\x04text\x12\x17\n\x04done\x18\x03 \x01(\x04H\x01R\x04done\x88\x01\x01\x12\x19\n\x05total\x18\x04 \x01(\x04H\x02R\x05total\x88\x01\x01\x12\x13\n\x05at_ms\x18\x05 \x01(\x03R\x04atMsB\x0b\n\t_fractionB\x07\n\x05_doneB\x08\n\x06_total"\x98\x02\n\x08Snapshot\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x1f\n\x0bsnapshot_id\x18\x02 \x01(\tR\nsnapshotId\x12\x1b\n\tparent_id\x18\x03 \x01(\tR\x08parentId\x12\x1c\n\toperation\x18\x04 \x01(\tR\toperation\x12\x18\n\x07summary\x18\x05 \x01(\x0cR\x07summary\x12&\n\x0fcommitted_at_ms\x18\x06 \x01(\x03R\rcommittedAtMs\x12)\n\x05claim\x18\x07 \x01(\x0e2\x13.loam.jobs.v1.ClaimR\x05claim\x12-\n\x04runs\x18\x08 \x03(\x0b2\x19.loam.jobs.v1.SnapshotRunR\x04runs"N\n\x0bSnapshotRun\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name"\xd8\x01\n\x07Attempt\x12\x14\n\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x1e\n\x0bended_at_ms\x18\x04 \x01(\x03R\tendedAtMs\x12*\n\x03end\x18\x05 \x01(\x0e2\x18.loam.jobs.v1.AttemptEndR\x03end\x12/\n\x07failure\x18\x06 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure"\xab\x01\n\x07Outcome\x12,\n\x05state\x18\x01 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12/\n\x07failure\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure\x12\x13\n\x05at_ms\x18\x04 \x01(\x03R\x04atMs\x12\x14\n\x05epoch\x18\x05 \x01(\x04R\x05epoch"\xf4\x06\n\x03Job\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12,\n\x05state\x18\x02 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x03 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12)\n\x10cancel_requested\x18\x04 \x01(\x08R\x0fcancelRequested\x12\x1a\n\x08attached\x18\x05 \x01(\x08R\x08attached\x12&\n\x04task\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x07 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x08 \x01(\x11R\x08priority\x12\x14\n\x05actor\x18\t \x01(\tR\x05actor\x12"\n\rcreated_at_ms\x18\n \x01(\x03R\x0bcreatedAtMs\x12\x1a\n\trun_at_ms\x18\x0b \x01(\x03R\x07runAtMs\x12"\n\rstarted_at_ms\x18\x0c \x01(\x03R\x0bstartedAtMs\x12$\n\x0efinished_at_ms\x18\r \x01(\x03R\x0cfinishedAtMs\x12$\n\x0elease_until_ms\x18\x0e \x01(\x03R\x0cleaseUntilMs\x12\x16\n\x06worker\x18\x0f \x01(\tR\x06worker\x12\x14\n\x05epoch\x18\x10 \x01(\x04R\x05epoch\x12\x1a\n\x08attempts\x18\x11 \x01(\rR\x08attempts\x12/\n\x05retry\x18\x12 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x13 \x01(\x03R\ttimeoutMs\x128\n\x07headers\x18\x14 \x03(\x0b2\x1e.loam.jobs.v1.Job.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x15 \x03(\tR\x04tags\x12\x17\n\x07root_id\x18\x16 \x01(\tR\x06rootId\x12\x19\n\x08retry_of\x18\x17 \x01(\tR\x07retryOf\x122\n\x08progress\x18\x18 \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x12\x14\n\x05error\x18\x19 \x01(\tR\x05error\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"\x98\x03\n\x05Event\x12\x16\n\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x13\n\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x15\n\x06job_id\x18\x03 \x01(\tR\x05jobId\x12+\n\x04kind\x18\x04 \x01(\x0e2\x17.loam.jobs.v1.EventKindR\x04kind\x12,\n\x05state\x18\x05 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x06 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12\x14\n\x05epoch\x18\x07 \x01(\x04R\x05epoch\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x122\n\x08progress\x18\t \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x122\n\x08snapshot\x18\n \x01(\x0b2\x16.loam.jobs.v1.SnapshotR\x08snapshot\x12\x18\n\x07message\x18\x0b \x01(\tR\x07message\x12\x1a\n\trun_at_ms\x18\x0c \x01(\x03R\x07runAtMs*\x83\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07BLOCKED\x10\x01\x12\r\n\tSCHEDULED\x10\x02\x12\t\n\x05READY\x10\x03\x12\x0b\n\x07RUNNING\x10\x04\x12\r\n\tSUCCEEDED\x10\x05\x12\n\n\x06FAILED\x10\x06\x12\r\n\tCANCELLED\x10\x07*p\n\nAttemptEnd\x12\x08\n\x04OPEN\x10\x00\x12\x15\n\x11ATTEMPT_SUCCEEDED\x10\x01\x12\x12\n\x0eATTEMPT_FAILED\x10\x02\x12\x0c\n\x08RELEASED\x10\x03\x12\x15\n\x11ATTEMPT_CANCELLED\x10\x04\x12\x08\n\x04LOST\x10\x05*.\n\x04Hold\x12\x0b\n\x07NO_HOLD\x10\x00\x12\x0b\n\x07STALLED\x10\x01\x12\x0c\n\x08QUIETING\x10\x02*-\n\x05Claim\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0b\n\x07CERTAIN\x10\x01\x12\n\n\x06ONE_OF\x10\x02*\xde\x01\n\tEventKind\x12\x1a\n\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x0c\n\x08ENQUEUED\x10\x01\x12\x07\n\x03DUE\x10\x02\x12\n\n\x06LEASED\x10\x03\x12\x0b\n\x07RESUMED\x10\x04\x12\x0e\n\nPROGRESSED\x10\x05\x12\x11\n\rTABLE_WRITTEN\x10\x06\x12\x0e\n\nGIVEN_BACK\x10\x07\x12\x0c\n\x08RETRYING\x10\x08\x12\x11\n\rLEASE_EXPIRED\x10\t\x12\x14\n\x10CANCEL_REQUESTED\x10\n\x12\t\n\x05ENDED\x10\x0b\x12\x10\n\x0cATTEMPT_LOST\x10\x0cb\x06proto3',
+    b'\n\x17loam/jobs/v1/jobs.proto\x12\x0cloam.jobs.v1"L\n\x04Task\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"\xc1\x01\n\x0bRetryPolicy\x12&\n\x0cmax_attempts\x18\x01 \x01(\rH\x00R\x0bmaxAttempts\x88\x01\x01\x12\x1e\n\x08max_lost\x18\x02 \x01(\rH\x01R\x07maxLost\x88\x01\x01\x12\x17\n\x07base_ms\x18\x03 \x01(\x03R\x06baseMs\x12\x15\n\x06cap_ms\x18\x04 \x01(\x03R\x05capMs\x12\x1c\n\nmax_age_ms\x18\x05 \x01(\x03R\x08maxAgeMsB\x0f\n\r_max_attemptsB\x0b\n\t_max_lost"\xce\x03\n\x07JobSpec\x12&\n\x04task\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x03 \x01(\x11R\x08priority\x12\x1a\n\trun_at_ms\x18\x04 \x01(\x03R\x07runAtMs\x12/\n\x05retry\x18\x05 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12<\n\x07headers\x18\x07 \x03(\x0b2".loam.jobs.v1.JobSpec.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x08 \x03(\tR\x04tags\x12\x10\n\x03key\x18\t \x01(\tR\x03key\x12\x1c\n\nkey_for_ms\x18\n \x01(\x03R\x08keyForMs\x12\x1b\n\tlimit_key\x18\x0b \x01(\tR\x08limitKey\x12"\n\rexpires_at_ms\x18\x0c \x01(\x03R\x0bexpiresAtMs\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"9\n\nLeaseToken\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch"\xd4\x01\n\x05Lease\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12#\n\x03job\x18\x04 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x12%\n\x0eengine_session\x18\x05 \x01(\tR\rengineSession"\x99\x01\n\x07Failure\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12\x1c\n\ttraceback\x18\x03 \x01(\tR\ttraceback\x12\x1c\n\tpermanent\x18\x04 \x01(\x08R\tpermanent\x12$\n\x0eretry_after_ms\x18\x05 \x01(\x03R\x0cretryAfterMs"\xa8\x01\n\x08Progress\x12\x1f\n\x08fraction\x18\x01 \x01(\x01H\x00R\x08fraction\x88\x01\x01\x12\x12\n\x04text\x18\x02 \x01(\tR\x04text\x12\x17\n\x04done\x18\x03 \x01(\x04H\x01R\x04done\x88\x01\x01\x12\x19\n\x05total\x18\x04 \x01(\x04H\x02R\x05total\x88\x01\x01\x12\x13\n\x05at_ms\x18\x05 \x01(\x03R\x04atMsB\x0b\n\t_fractionB\x07\n\x05_doneB\x08\n\x06_total"\x98\x02\n\x08Snapshot\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x1f\n\x0bsnapshot_id\x18\x02 \x01(\tR\nsnapshotId\x12\x1b\n\tparent_id\x18\x03 \x01(\tR\x08parentId\x12\x1c\n\toperation\x18\x04 \x01(\tR\toperation\x12\x18\n\x07summary\x18\x05 \x01(\x0cR\x07summary\x12&\n\x0fcommitted_at_ms\x18\x06 \x01(\x03R\rcommittedAtMs\x12)\n\x05claim\x18\x07 \x01(\x0e2\x13.loam.jobs.v1.ClaimR\x05claim\x12-\n\x04runs\x18\x08 \x03(\x0b2\x19.loam.jobs.v1.SnapshotRunR\x04runs"N\n\x0bSnapshotRun\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name"\xf4\x01\n\x07Attempt\x12\x14\n\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x1e\n\x0bended_at_ms\x18\x04 \x01(\x03R\tendedAtMs\x12*\n\x03end\x18\x05 \x01(\x0e2\x18.loam.jobs.v1.AttemptEndR\x03end\x12/\n\x07failure\x18\x06 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure\x12\x1a\n\x08versions\x18\x07 \x01(\tR\x08versions"\xd3\x01\n\x07Outcome\x12,\n\x05state\x18\x01 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12/\n\x07failure\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure\x12\x13\n\x05at_ms\x18\x04 \x01(\x03R\x04atMs\x12\x14\n\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\xf4\x07\n\x03Job\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12,\n\x05state\x18\x02 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x03 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12)\n\x10cancel_requested\x18\x04 \x01(\x08R\x0fcancelRequested\x12\x1a\n\x08attached\x18\x05 \x01(\x08R\x08attached\x12&\n\x04task\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x07 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x08 \x01(\x11R\x08priority\x12\x14\n\x05actor\x18\t \x01(\tR\x05actor\x12"\n\rcreated_at_ms\x18\n \x01(\x03R\x0bcreatedAtMs\x12\x1a\n\trun_at_ms\x18\x0b \x01(\x03R\x07runAtMs\x12"\n\rstarted_at_ms\x18\x0c \x01(\x03R\x0bstartedAtMs\x12$\n\x0efinished_at_ms\x18\r \x01(\x03R\x0cfinishedAtMs\x12$\n\x0elease_until_ms\x18\x0e \x01(\x03R\x0cleaseUntilMs\x12\x16\n\x06worker\x18\x0f \x01(\tR\x06worker\x12\x14\n\x05epoch\x18\x10 \x01(\x04R\x05epoch\x12\x1a\n\x08attempts\x18\x11 \x01(\rR\x08attempts\x12/\n\x05retry\x18\x12 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x13 \x01(\x03R\ttimeoutMs\x128\n\x07headers\x18\x14 \x03(\x0b2\x1e.loam.jobs.v1.Job.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x15 \x03(\tR\x04tags\x12\x17\n\x07root_id\x18\x16 \x01(\tR\x06rootId\x12\x19\n\x08retry_of\x18\x17 \x01(\tR\x07retryOf\x122\n\x08progress\x18\x18 \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x12\x14\n\x05error\x18\x19 \x01(\tR\x05error\x12\x1b\n\tlimit_key\x18\x1a \x01(\tR\x08limitKey\x12"\n\rexpires_at_ms\x18\x1b \x01(\x03R\x0bexpiresAtMs\x12\x1f\n\x0bdead_letter\x18\x1c \x01(\x08R\ndeadLetter\x12\x1c\n\ttombstone\x18\x1d \x01(\x08R\ttombstone\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"=\n\x04Blob\x12\x16\n\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x1d\n\nsize_bytes\x18\x02 \x01(\x04R\tsizeBytes"\xb2\x01\n\x0bQueueLimits\x12\x1f\n\x0bmax_running\x18\x01 \x01(\rR\nmaxRunning\x12-\n\x13max_running_per_key\x18\x02 \x01(\rR\x10maxRunningPerKey\x12\x1f\n\x0bmax_waiting\x18\x03 \x01(\rR\nmaxWaiting\x12\x12\n\x04rate\x18\x04 \x01(\rR\x04rate\x12\x1e\n\x0brate_per_ms\x18\x05 \x01(\rR\tratePerMs"\xa5\x03\n\x05Queue\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x121\n\x06limits\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limits\x12\x18\n\x07waiting\x18\x04 \x01(\x04R\x07waiting\x12\x1c\n\tscheduled\x18\x05 \x01(\x04R\tscheduled\x12\x18\n\x07running\x18\x06 \x01(\x04R\x07running\x12!\n\x0cdead_letters\x18\x07 \x01(\x04R\x0bdeadLetters\x12*\n\x11oldest_waiting_ms\x18\x08 \x01(\x03R\x0foldestWaitingMs\x120\n\x14succeeded_per_minute\x18\t \x01(\rR\x12succeededPerMinute\x12*\n\x11failed_per_minute\x18\n \x01(\rR\x0ffailedPerMinute\x12\x1e\n\x0bwait_p50_ms\x18\x0b \x01(\x03R\twaitP50Ms\x12\x1e\n\x0bwait_p99_ms\x18\x0c \x01(\x03R\twaitP99Ms"\x98\x03\n\x05Event\x12\x16\n\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x13\n\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x15\n\x06job_id\x18\x03 \x01(\tR\x05jobId\x12+\n\x04kind\x18\x04 \x01(\x0e2\x17.loam.jobs.v1.EventKindR\x04kind\x12,\n\x05state\x18\x05 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x06 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12\x14\n\x05epoch\x18\x07 \x01(\x04R\x05epoch\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x122\n\x08progress\x18\t \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x122\n\x08snapshot\x18\n \x01(\x0b2\x16.loam.jobs.v1.SnapshotR\x08snapshot\x12\x18\n\x07message\x18\x0b \x01(\tR\x07message\x12\x1a\n\trun_at_ms\x18\x0c \x01(\x03R\x07runAtMs*\x83\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07BLOCKED\x10\x01\x12\r\n\tSCHEDULED\x10\x02\x12\t\n\x05READY\x10\x03\x12\x0b\n\x07RUNNING\x10\x04\x12\r\n\tSUCCEEDED\x10\x05\x12\n\n\x06FAILED\x10\x06\x12\r\n\tCANCELLED\x10\x07*p\n\nAttemptEnd\x12\x08\n\x04OPEN\x10\x00\x12\x15\n\x11ATTEMPT_SUCCEEDED\x10\x01\x12\x12\n\x0eATTEMPT_FAILED\x10\x02\x12\x0c\n\x08RELEASED\x10\x03\x12\x15\n\x11ATTEMPT_CANCELLED\x10\x04\x12\x08\n\x04LOST\x10\x05*.\n\x04Hold\x12\x0b\n\x07NO_HOLD\x10\x00\x12\x0b\n\x07STALLED\x10\x01\x12\x0c\n\x08QUIETING\x10\x02*-\n\x05Claim\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0b\n\x07CERTAIN\x10\x01\x12\n\n\x06ONE_OF\x10\x02*\xfb\x01\n\tEventKind\x12\x1a\n\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x0c\n\x08ENQUEUED\x10\x01\x12\x07\n\x03DUE\x10\x02\x12\n\n\x06LEASED\x10\x03\x12\x0b\n\x07RESUMED\x10\x04\x12\x0e\n\nPROGRESSED\x10\x05\x12\x11\n\rTABLE_WRITTEN\x10\x06\x12\x0e\n\nGIVEN_BACK\x10\x07\x12\x0c\n\x08RETRYING\x10\x08\x12\x11\n\rLEASE_EXPIRED\x10\t\x12\x14\n\x10CANCEL_REQUESTED\x10\n\x12\t\n\x05ENDED\x10\x0b\x12\x10\n\x0cATTEMPT_LOST\x10\x0c\x12\r\n\tDISMISSED\x10\r\x12\x0c\n\x08REDRIVEN\x10\x0eb\x06proto3',
     [],
     {
         "Task": Task,
@@ -1176,6 +1464,9 @@ _DESC = file_desc(
         "Attempt": Attempt,
         "Outcome": Outcome,
         "Job": Job,
+        "Blob": Blob,
+        "QueueLimits": QueueLimits,
+        "Queue": Queue,
         "Event": Event,
         "JobState": JobState,
         "AttemptEnd": AttemptEnd,

@@ -19,7 +19,7 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import service_pb
-from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, ReportRequest, ReportResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse
+from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -101,6 +101,69 @@ class Jobs(Protocol):
         """
         Start the engine if need be and say where it is. Calling it again keeps it.
         """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def queues(self, request: QueuesRequest, ctx: RequestContext[QueuesRequest, QueuesResponse], /) -> QueuesResponse:
+        """
+        Queues with their limits and golden signals.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def set_queue(self, request: SetQueueRequest, ctx: RequestContext[SetQueueRequest, SetQueueResponse], /) -> SetQueueResponse:
+        """
+        Pause, resume or limit a queue.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def purge_queue(self, request: PurgeQueueRequest, ctx: RequestContext[PurgeQueueRequest, PurgeQueueResponse], /) -> PurgeQueueResponse:
+        """
+        Cancel what waits in a queue; never touches what runs.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def retry(self, request: RetryRequest, ctx: RequestContext[RetryRequest, RetryResponse], /) -> RetryResponse:
+        """
+        Make a new job of one that has ended, with other parameters where given.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def redrive(self, request: RedriveRequest, ctx: RequestContext[RedriveRequest, RedriveResponse], /) -> RedriveResponse:
+        """
+        Make new jobs of dead letters, a batch at a time.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def dismiss(self, request: DismissRequest, ctx: RequestContext[DismissRequest, DismissResponse], /) -> DismissResponse:
+        """
+        Put dead letters away; they stay as failed jobs.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def delete(self, request: DeleteRequest, ctx: RequestContext[DeleteRequest, DeleteResponse], /) -> DeleteResponse:
+        """
+        Delete ended jobs by filter, a batch at a time; with `count_only`, only say how many.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def find_step(self, request: FindStepRequest, ctx: RequestContext[FindStepRequest, FindStepResponse], /) -> FindStepResponse:
+        """
+        A recorded step of a run: what was recorded, or nothing.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def record_step(self, request: RecordStepRequest, ctx: RequestContext[RecordStepRequest, RecordStepResponse], /) -> RecordStepResponse:
+        """
+        Record a step; a repeat of the run does not do it again.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def put_blob(self, request: PutBlobRequest, ctx: RequestContext[PutBlobRequest, PutBlobResponse], /) -> PutBlobResponse:
+        """
+        Keep a large value of a running attempt.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_blob(self, request: GetBlobRequest, ctx: RequestContext[GetBlobRequest, GetBlobResponse], /) -> GetBlobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def status(self, request: StatusRequest, ctx: RequestContext[StatusRequest, StatusResponse], /) -> StatusResponse:
@@ -275,6 +338,127 @@ class JobsASGIApplication(ConnectASGIApplication[Jobs]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.open_engine,
+                ),
+                "/loam.jobs.v1.Jobs/Queues": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Queues",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=QueuesRequest,
+                        output=QueuesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.queues,
+                ),
+                "/loam.jobs.v1.Jobs/SetQueue": Endpoint.unary(
+                    method=MethodInfo(
+                        name="SetQueue",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=SetQueueRequest,
+                        output=SetQueueResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.set_queue,
+                ),
+                "/loam.jobs.v1.Jobs/PurgeQueue": Endpoint.unary(
+                    method=MethodInfo(
+                        name="PurgeQueue",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PurgeQueueRequest,
+                        output=PurgeQueueResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.purge_queue,
+                ),
+                "/loam.jobs.v1.Jobs/Retry": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Retry",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RetryRequest,
+                        output=RetryResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.retry,
+                ),
+                "/loam.jobs.v1.Jobs/Redrive": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Redrive",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RedriveRequest,
+                        output=RedriveResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.redrive,
+                ),
+                "/loam.jobs.v1.Jobs/Dismiss": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Dismiss",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=DismissRequest,
+                        output=DismissResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.dismiss,
+                ),
+                "/loam.jobs.v1.Jobs/Delete": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Delete",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=DeleteRequest,
+                        output=DeleteResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.delete,
+                ),
+                "/loam.jobs.v1.Jobs/FindStep": Endpoint.unary(
+                    method=MethodInfo(
+                        name="FindStep",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=FindStepRequest,
+                        output=FindStepResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.find_step,
+                ),
+                "/loam.jobs.v1.Jobs/RecordStep": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RecordStep",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RecordStepRequest,
+                        output=RecordStepResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.record_step,
+                ),
+                "/loam.jobs.v1.Jobs/PutBlob": Endpoint.unary(
+                    method=MethodInfo(
+                        name="PutBlob",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PutBlobRequest,
+                        output=PutBlobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.put_blob,
+                ),
+                "/loam.jobs.v1.Jobs/GetBlob": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetBlob",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=GetBlobRequest,
+                        output=GetBlobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.get_blob,
                 ),
                 "/loam.jobs.v1.Jobs/Status": Endpoint.unary(
                     method=MethodInfo(
@@ -605,6 +789,256 @@ class JobsClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def queues(
+        self,
+        request: QueuesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> QueuesResponse:
+        """
+        Queues with their limits and golden signals.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Queues",
+                service_name="loam.jobs.v1.Jobs",
+                input=QueuesRequest,
+                output=QueuesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def set_queue(
+        self,
+        request: SetQueueRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SetQueueResponse:
+        """
+        Pause, resume or limit a queue.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SetQueue",
+                service_name="loam.jobs.v1.Jobs",
+                input=SetQueueRequest,
+                output=SetQueueResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def purge_queue(
+        self,
+        request: PurgeQueueRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PurgeQueueResponse:
+        """
+        Cancel what waits in a queue; never touches what runs.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PurgeQueue",
+                service_name="loam.jobs.v1.Jobs",
+                input=PurgeQueueRequest,
+                output=PurgeQueueResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def retry(
+        self,
+        request: RetryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryResponse:
+        """
+        Make a new job of one that has ended, with other parameters where given.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Retry",
+                service_name="loam.jobs.v1.Jobs",
+                input=RetryRequest,
+                output=RetryResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def redrive(
+        self,
+        request: RedriveRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RedriveResponse:
+        """
+        Make new jobs of dead letters, a batch at a time.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Redrive",
+                service_name="loam.jobs.v1.Jobs",
+                input=RedriveRequest,
+                output=RedriveResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def dismiss(
+        self,
+        request: DismissRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DismissResponse:
+        """
+        Put dead letters away; they stay as failed jobs.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Dismiss",
+                service_name="loam.jobs.v1.Jobs",
+                input=DismissRequest,
+                output=DismissResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def delete(
+        self,
+        request: DeleteRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DeleteResponse:
+        """
+        Delete ended jobs by filter, a batch at a time; with `count_only`, only say how many.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Delete",
+                service_name="loam.jobs.v1.Jobs",
+                input=DeleteRequest,
+                output=DeleteResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def find_step(
+        self,
+        request: FindStepRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> FindStepResponse:
+        """
+        A recorded step of a run: what was recorded, or nothing.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="FindStep",
+                service_name="loam.jobs.v1.Jobs",
+                input=FindStepRequest,
+                output=FindStepResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def record_step(
+        self,
+        request: RecordStepRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RecordStepResponse:
+        """
+        Record a step; a repeat of the run does not do it again.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RecordStep",
+                service_name="loam.jobs.v1.Jobs",
+                input=RecordStepRequest,
+                output=RecordStepResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def put_blob(
+        self,
+        request: PutBlobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PutBlobResponse:
+        """
+        Keep a large value of a running attempt.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PutBlob",
+                service_name="loam.jobs.v1.Jobs",
+                input=PutBlobRequest,
+                output=PutBlobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def get_blob(
+        self,
+        request: GetBlobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetBlobResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetBlob",
+                service_name="loam.jobs.v1.Jobs",
+                input=GetBlobRequest,
+                output=GetBlobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
     async def status(
         self,
         request: StatusRequest,
@@ -723,6 +1157,69 @@ class JobsSync(Protocol):
         """
         Start the engine if need be and say where it is. Calling it again keeps it.
         """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def queues(self, request: QueuesRequest, ctx: RequestContext[QueuesRequest, QueuesResponse], /) -> QueuesResponse:
+        """
+        Queues with their limits and golden signals.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def set_queue(self, request: SetQueueRequest, ctx: RequestContext[SetQueueRequest, SetQueueResponse], /) -> SetQueueResponse:
+        """
+        Pause, resume or limit a queue.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def purge_queue(self, request: PurgeQueueRequest, ctx: RequestContext[PurgeQueueRequest, PurgeQueueResponse], /) -> PurgeQueueResponse:
+        """
+        Cancel what waits in a queue; never touches what runs.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def retry(self, request: RetryRequest, ctx: RequestContext[RetryRequest, RetryResponse], /) -> RetryResponse:
+        """
+        Make a new job of one that has ended, with other parameters where given.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def redrive(self, request: RedriveRequest, ctx: RequestContext[RedriveRequest, RedriveResponse], /) -> RedriveResponse:
+        """
+        Make new jobs of dead letters, a batch at a time.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def dismiss(self, request: DismissRequest, ctx: RequestContext[DismissRequest, DismissResponse], /) -> DismissResponse:
+        """
+        Put dead letters away; they stay as failed jobs.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def delete(self, request: DeleteRequest, ctx: RequestContext[DeleteRequest, DeleteResponse], /) -> DeleteResponse:
+        """
+        Delete ended jobs by filter, a batch at a time; with `count_only`, only say how many.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def find_step(self, request: FindStepRequest, ctx: RequestContext[FindStepRequest, FindStepResponse], /) -> FindStepResponse:
+        """
+        A recorded step of a run: what was recorded, or nothing.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def record_step(self, request: RecordStepRequest, ctx: RequestContext[RecordStepRequest, RecordStepResponse], /) -> RecordStepResponse:
+        """
+        Record a step; a repeat of the run does not do it again.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def put_blob(self, request: PutBlobRequest, ctx: RequestContext[PutBlobRequest, PutBlobResponse], /) -> PutBlobResponse:
+        """
+        Keep a large value of a running attempt.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_blob(self, request: GetBlobRequest, ctx: RequestContext[GetBlobRequest, GetBlobResponse], /) -> GetBlobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def status(self, request: StatusRequest, ctx: RequestContext[StatusRequest, StatusResponse], /) -> StatusResponse:
@@ -895,6 +1392,127 @@ class JobsWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.open_engine,
+                ),
+                "/loam.jobs.v1.Jobs/Queues": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Queues",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=QueuesRequest,
+                        output=QueuesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.queues,
+                ),
+                "/loam.jobs.v1.Jobs/SetQueue": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="SetQueue",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=SetQueueRequest,
+                        output=SetQueueResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.set_queue,
+                ),
+                "/loam.jobs.v1.Jobs/PurgeQueue": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="PurgeQueue",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PurgeQueueRequest,
+                        output=PurgeQueueResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.purge_queue,
+                ),
+                "/loam.jobs.v1.Jobs/Retry": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Retry",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RetryRequest,
+                        output=RetryResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.retry,
+                ),
+                "/loam.jobs.v1.Jobs/Redrive": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Redrive",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RedriveRequest,
+                        output=RedriveResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.redrive,
+                ),
+                "/loam.jobs.v1.Jobs/Dismiss": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Dismiss",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=DismissRequest,
+                        output=DismissResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.dismiss,
+                ),
+                "/loam.jobs.v1.Jobs/Delete": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Delete",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=DeleteRequest,
+                        output=DeleteResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.delete,
+                ),
+                "/loam.jobs.v1.Jobs/FindStep": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="FindStep",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=FindStepRequest,
+                        output=FindStepResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.find_step,
+                ),
+                "/loam.jobs.v1.Jobs/RecordStep": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RecordStep",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RecordStepRequest,
+                        output=RecordStepResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.record_step,
+                ),
+                "/loam.jobs.v1.Jobs/PutBlob": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="PutBlob",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PutBlobRequest,
+                        output=PutBlobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.put_blob,
+                ),
+                "/loam.jobs.v1.Jobs/GetBlob": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetBlob",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=GetBlobRequest,
+                        output=GetBlobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.get_blob,
                 ),
                 "/loam.jobs.v1.Jobs/Status": EndpointSync.unary(
                     method=MethodInfo(
@@ -1219,6 +1837,256 @@ class JobsClientSync(ConnectClientSync):
                 service_name="loam.jobs.v1.Jobs",
                 input=OpenEngineRequest,
                 output=OpenEngineResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def queues(
+        self,
+        request: QueuesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> QueuesResponse:
+        """
+        Queues with their limits and golden signals.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Queues",
+                service_name="loam.jobs.v1.Jobs",
+                input=QueuesRequest,
+                output=QueuesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def set_queue(
+        self,
+        request: SetQueueRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SetQueueResponse:
+        """
+        Pause, resume or limit a queue.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SetQueue",
+                service_name="loam.jobs.v1.Jobs",
+                input=SetQueueRequest,
+                output=SetQueueResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def purge_queue(
+        self,
+        request: PurgeQueueRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PurgeQueueResponse:
+        """
+        Cancel what waits in a queue; never touches what runs.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PurgeQueue",
+                service_name="loam.jobs.v1.Jobs",
+                input=PurgeQueueRequest,
+                output=PurgeQueueResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def retry(
+        self,
+        request: RetryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryResponse:
+        """
+        Make a new job of one that has ended, with other parameters where given.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Retry",
+                service_name="loam.jobs.v1.Jobs",
+                input=RetryRequest,
+                output=RetryResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def redrive(
+        self,
+        request: RedriveRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RedriveResponse:
+        """
+        Make new jobs of dead letters, a batch at a time.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Redrive",
+                service_name="loam.jobs.v1.Jobs",
+                input=RedriveRequest,
+                output=RedriveResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def dismiss(
+        self,
+        request: DismissRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DismissResponse:
+        """
+        Put dead letters away; they stay as failed jobs.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Dismiss",
+                service_name="loam.jobs.v1.Jobs",
+                input=DismissRequest,
+                output=DismissResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def delete(
+        self,
+        request: DeleteRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DeleteResponse:
+        """
+        Delete ended jobs by filter, a batch at a time; with `count_only`, only say how many.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Delete",
+                service_name="loam.jobs.v1.Jobs",
+                input=DeleteRequest,
+                output=DeleteResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def find_step(
+        self,
+        request: FindStepRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> FindStepResponse:
+        """
+        A recorded step of a run: what was recorded, or nothing.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="FindStep",
+                service_name="loam.jobs.v1.Jobs",
+                input=FindStepRequest,
+                output=FindStepResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def record_step(
+        self,
+        request: RecordStepRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RecordStepResponse:
+        """
+        Record a step; a repeat of the run does not do it again.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RecordStep",
+                service_name="loam.jobs.v1.Jobs",
+                input=RecordStepRequest,
+                output=RecordStepResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def put_blob(
+        self,
+        request: PutBlobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PutBlobResponse:
+        """
+        Keep a large value of a running attempt.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PutBlob",
+                service_name="loam.jobs.v1.Jobs",
+                input=PutBlobRequest,
+                output=PutBlobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def get_blob(
+        self,
+        request: GetBlobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetBlobResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetBlob",
+                service_name="loam.jobs.v1.Jobs",
+                input=GetBlobRequest,
+                output=GetBlobResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
                 stream_type=StreamType.UNARY,
             ),

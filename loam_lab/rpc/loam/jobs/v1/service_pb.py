@@ -19,7 +19,7 @@ from . import jobs_pb
 if TYPE_CHECKING:
     from protobuf import DescFile, Oneof
 
-    from .jobs_pb import Attempt, Event, EventKind, Failure, Job, JobSpec, JobState, Lease, LeaseToken, Outcome, Progress, Snapshot
+    from .jobs_pb import Attempt, Blob, Event, EventKind, Failure, Job, JobSpec, JobState, Lease, LeaseToken, Outcome, Progress, Queue, QueueLimits, Snapshot
 
 
 _HelloRequestFields: TypeAlias = Literal["version", "contract"]
@@ -264,7 +264,7 @@ class EnqueueResponse(Message[_EnqueueResponseFields]):
         job_ids: list[str]
         leases: list[Lease]
 
-_LeaseRequestFields: TypeAlias = Literal["request_id", "worker", "queues", "limit", "lease_ms", "wait_ms", "engines"]
+_LeaseRequestFields: TypeAlias = Literal["request_id", "worker", "queues", "limit", "lease_ms", "wait_ms", "engines", "versions"]
 
 class LeaseRequest(Message[_LeaseRequestFields]):
     """
@@ -309,9 +309,15 @@ class LeaseRequest(Message[_LeaseRequestFields]):
             ```proto
             repeated string engines = 7;
             ```
+        versions:
+            of the worker, recorded with the attempt
+
+            ```proto
+            string versions = 8;
+            ```
     """
 
-    __slots__ = ("request_id", "worker", "queues", "limit", "lease_ms", "wait_ms", "engines")
+    __slots__ = ("request_id", "worker", "queues", "limit", "lease_ms", "wait_ms", "engines", "versions")
 
     if TYPE_CHECKING:
 
@@ -325,6 +331,7 @@ class LeaseRequest(Message[_LeaseRequestFields]):
             lease_ms: int = 0,
             wait_ms: int = 0,
             engines: list[str] | None = None,
+            versions: str = "",
         ) -> None:
             pass
 
@@ -335,6 +342,7 @@ class LeaseRequest(Message[_LeaseRequestFields]):
         lease_ms: int
         wait_ms: int
         engines: list[str]
+        versions: str
 
 _LeaseResponseFields: TypeAlias = Literal["leases"]
 
@@ -714,7 +722,7 @@ class ReportResponse(Message[_ReportResponseFields]):
 
         snapshots: list[Snapshot]
 
-_CompletionFields: TypeAlias = Literal["token", "succeeded", "failed", "cancelled", "released", "lost"]
+_CompletionFields: TypeAlias = Literal["token", "succeeded", "failed", "cancelled", "released", "lost", "blob"]
 
 class Completion(Message[_CompletionFields]):
     """
@@ -737,9 +745,15 @@ class Completion(Message[_CompletionFields]):
             ```proto
             bool lost = 6;
             ```
+        blob:
+            with an empty `succeeded`: where the result is
+
+            ```proto
+            optional loam.jobs.v1.Blob blob = 7;
+            ```
     """
 
-    __slots__ = ("token", "lost", "how")
+    __slots__ = ("token", "lost", "blob", "how")
 
     if TYPE_CHECKING:
 
@@ -749,12 +763,14 @@ class Completion(Message[_CompletionFields]):
             token: LeaseToken | None = None,
             how: Oneof[Literal["succeeded"], bytes] | Oneof[Literal["failed"], Failure] | Oneof[Literal["cancelled"], bool] | Oneof[Literal["released"], bool] | None = None,
             lost: bool = False,
+            blob: Blob | None = None,
         ) -> None:
             pass
 
         token: LeaseToken | None
         how: Oneof[Literal["succeeded"], bytes] | Oneof[Literal["failed"], Failure] | Oneof[Literal["cancelled"], bool] | Oneof[Literal["released"], bool] | None
         lost: bool
+        blob: Blob | None
 
 _CompleteRequestFields: TypeAlias = Literal["request_id", "completions", "next"]
 
@@ -964,7 +980,7 @@ class GetRequest(Message[_GetRequestFields]):
 
         job_id: str
 
-_GetResponseFields: TypeAlias = Literal["job", "attempts", "outcome", "snapshots"]
+_GetResponseFields: TypeAlias = Literal["job", "attempts", "outcome", "snapshots", "position"]
 
 class GetResponse(Message[_GetResponseFields]):
     """
@@ -989,9 +1005,15 @@ class GetResponse(Message[_GetResponseFields]):
             ```proto
             repeated loam.jobs.v1.Snapshot snapshots = 4;
             ```
+        position:
+            in its queue while it waits, from 1; exact to 1,000, then 1,001; 0 otherwise
+
+            ```proto
+            uint32 position = 5;
+            ```
     """
 
-    __slots__ = ("job", "attempts", "outcome", "snapshots")
+    __slots__ = ("job", "attempts", "outcome", "snapshots", "position")
 
     if TYPE_CHECKING:
 
@@ -1002,6 +1024,7 @@ class GetResponse(Message[_GetResponseFields]):
             attempts: list[Attempt] | None = None,
             outcome: Outcome | None = None,
             snapshots: list[Snapshot] | None = None,
+            position: int = 0,
         ) -> None:
             pass
 
@@ -1009,8 +1032,9 @@ class GetResponse(Message[_GetResponseFields]):
         attempts: list[Attempt]
         outcome: Outcome | None
         snapshots: list[Snapshot]
+        position: int
 
-_ListRequestFields: TypeAlias = Literal["states", "engine", "queue", "tag", "text", "limit", "after", "actor"]
+_ListRequestFields: TypeAlias = Literal["states", "engine", "queue", "tag", "text", "limit", "after", "actor", "dead_letters", "retry_line", "tombstones"]
 
 class ListRequest(Message[_ListRequestFields]):
     """
@@ -1057,9 +1081,27 @@ class ListRequest(Message[_ListRequestFields]):
             ```proto
             string actor = 8;
             ```
+        dead_letters:
+            only those
+
+            ```proto
+            bool dead_letters = 9;
+            ```
+        retry_line:
+            only the job with this id and the retries that go back to it
+
+            ```proto
+            string retry_line = 10;
+            ```
+        tombstones:
+            deleted ones too
+
+            ```proto
+            bool tombstones = 11;
+            ```
     """
 
-    __slots__ = ("states", "engine", "queue", "tag", "text", "limit", "after", "actor")
+    __slots__ = ("states", "engine", "queue", "tag", "text", "limit", "after", "actor", "dead_letters", "retry_line", "tombstones")
 
     if TYPE_CHECKING:
 
@@ -1074,6 +1116,9 @@ class ListRequest(Message[_ListRequestFields]):
             limit: int = 0,
             after: str = "",
             actor: str = "",
+            dead_letters: bool = False,
+            retry_line: str = "",
+            tombstones: bool = False,
         ) -> None:
             pass
 
@@ -1085,6 +1130,9 @@ class ListRequest(Message[_ListRequestFields]):
         limit: int
         after: str
         actor: str
+        dead_letters: bool
+        retry_line: str
+        tombstones: bool
 
 _ListResponseFields: TypeAlias = Literal["jobs", "next"]
 
@@ -1480,6 +1528,898 @@ class OpenEngineResponse(Message[_OpenEngineResponseFields]):
         catalog_token: str
         warehouse: str
 
+_QueuesRequestFields: TypeAlias = Literal["names"]
+
+class QueuesRequest(Message[_QueuesRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.QueuesRequest
+    ```
+
+    Attributes:
+        names:
+            empty: all that have a job or a setting
+
+            ```proto
+            repeated string names = 1;
+            ```
+    """
+
+    __slots__ = ("names",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            names: list[str] | None = None,
+        ) -> None:
+            pass
+
+        names: list[str]
+
+_QueuesResponseFields: TypeAlias = Literal["queues"]
+
+class QueuesResponse(Message[_QueuesResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.QueuesResponse
+    ```
+
+    Attributes:
+        queues:
+            ```proto
+            repeated loam.jobs.v1.Queue queues = 1;
+            ```
+    """
+
+    __slots__ = ("queues",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            queues: list[Queue] | None = None,
+        ) -> None:
+            pass
+
+        queues: list[Queue]
+
+_SetQueueRequestFields: TypeAlias = Literal["request_id", "name", "paused", "limits"]
+
+class SetQueueRequest(Message[_SetQueueRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.SetQueueRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        name:
+            ```proto
+            string name = 2;
+            ```
+        paused:
+            ```proto
+            optional bool paused = 3;
+            ```
+        limits:
+            all of them; absent: unchanged
+
+            ```proto
+            optional loam.jobs.v1.QueueLimits limits = 4;
+            ```
+    """
+
+    __slots__ = ("request_id", "name", "paused", "limits")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            name: str = "",
+            paused: bool | None = None,
+            limits: QueueLimits | None = None,
+        ) -> None:
+            pass
+
+        request_id: str
+        name: str
+        paused: bool
+        limits: QueueLimits | None
+
+_SetQueueResponseFields: TypeAlias = Literal["queue"]
+
+class SetQueueResponse(Message[_SetQueueResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.SetQueueResponse
+    ```
+
+    Attributes:
+        queue:
+            ```proto
+            optional loam.jobs.v1.Queue queue = 1;
+            ```
+    """
+
+    __slots__ = ("queue",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            queue: Queue | None = None,
+        ) -> None:
+            pass
+
+        queue: Queue | None
+
+_PurgeQueueRequestFields: TypeAlias = Literal["request_id", "name", "limit"]
+
+class PurgeQueueRequest(Message[_PurgeQueueRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.PurgeQueueRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        name:
+            ```proto
+            string name = 2;
+            ```
+        limit:
+            at most 1,000 a call; default 1,000
+
+            ```proto
+            uint32 limit = 3;
+            ```
+    """
+
+    __slots__ = ("request_id", "name", "limit")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            name: str = "",
+            limit: int = 0,
+        ) -> None:
+            pass
+
+        request_id: str
+        name: str
+        limit: int
+
+_PurgeQueueResponseFields: TypeAlias = Literal["cancelled", "more"]
+
+class PurgeQueueResponse(Message[_PurgeQueueResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.PurgeQueueResponse
+    ```
+
+    Attributes:
+        cancelled:
+            ```proto
+            uint32 cancelled = 1;
+            ```
+        more:
+            ```proto
+            bool more = 2;
+            ```
+    """
+
+    __slots__ = ("cancelled", "more")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            cancelled: int = 0,
+            more: bool = False,
+        ) -> None:
+            pass
+
+        cancelled: int
+        more: bool
+
+_RetryRequestFields: TypeAlias = Literal["request_id", "job_id", "payload"]
+
+class RetryRequest(Message[_RetryRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RetryRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        job_id:
+            ```proto
+            string job_id = 2;
+            ```
+        payload:
+            JSON; empty: as it was
+
+            ```proto
+            bytes payload = 3;
+            ```
+    """
+
+    __slots__ = ("request_id", "job_id", "payload")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            job_id: str = "",
+            payload: bytes = b"",
+        ) -> None:
+            pass
+
+        request_id: str
+        job_id: str
+        payload: bytes
+
+_RetryResponseFields: TypeAlias = Literal["job_id"]
+
+class RetryResponse(Message[_RetryResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RetryResponse
+    ```
+
+    Attributes:
+        job_id:
+            ```proto
+            string job_id = 1;
+            ```
+    """
+
+    __slots__ = ("job_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            job_id: str = "",
+        ) -> None:
+            pass
+
+        job_id: str
+
+_DeadFilterFields: TypeAlias = Literal["job_ids", "queue", "engine", "tag", "text"]
+
+class DeadFilter(Message[_DeadFilterFields]):
+    """
+    Dead letters: by id, or all of a filter.
+
+    ```proto
+    message loam.jobs.v1.DeadFilter
+    ```
+
+    Attributes:
+        job_ids:
+            ```proto
+            repeated string job_ids = 1;
+            ```
+        queue:
+            ```proto
+            string queue = 2;
+            ```
+        engine:
+            ```proto
+            string engine = 3;
+            ```
+        tag:
+            ```proto
+            string tag = 4;
+            ```
+        text:
+            ```proto
+            string text = 5;
+            ```
+    """
+
+    __slots__ = ("job_ids", "queue", "engine", "tag", "text")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            job_ids: list[str] | None = None,
+            queue: str = "",
+            engine: str = "",
+            tag: str = "",
+            text: str = "",
+        ) -> None:
+            pass
+
+        job_ids: list[str]
+        queue: str
+        engine: str
+        tag: str
+        text: str
+
+_RedriveRequestFields: TypeAlias = Literal["request_id", "which", "limit", "per_second"]
+
+class RedriveRequest(Message[_RedriveRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RedriveRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        which:
+            ```proto
+            optional loam.jobs.v1.DeadFilter which = 2;
+            ```
+        limit:
+            at most 1,000 a call; default 100
+
+            ```proto
+            uint32 limit = 3;
+            ```
+        per_second:
+            spread the new jobs over time; 0: all at once
+
+            ```proto
+            uint32 per_second = 4;
+            ```
+    """
+
+    __slots__ = ("request_id", "which", "limit", "per_second")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            which: DeadFilter | None = None,
+            limit: int = 0,
+            per_second: int = 0,
+        ) -> None:
+            pass
+
+        request_id: str
+        which: DeadFilter | None
+        limit: int
+        per_second: int
+
+_RedriveResponseFields: TypeAlias = Literal["job_ids", "more"]
+
+class RedriveResponse(Message[_RedriveResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RedriveResponse
+    ```
+
+    Attributes:
+        job_ids:
+            ```proto
+            repeated string job_ids = 1;
+            ```
+        more:
+            ```proto
+            bool more = 2;
+            ```
+    """
+
+    __slots__ = ("job_ids", "more")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            job_ids: list[str] | None = None,
+            more: bool = False,
+        ) -> None:
+            pass
+
+        job_ids: list[str]
+        more: bool
+
+_DismissRequestFields: TypeAlias = Literal["request_id", "which", "limit"]
+
+class DismissRequest(Message[_DismissRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.DismissRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        which:
+            ```proto
+            optional loam.jobs.v1.DeadFilter which = 2;
+            ```
+        limit:
+            ```proto
+            uint32 limit = 3;
+            ```
+    """
+
+    __slots__ = ("request_id", "which", "limit")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            which: DeadFilter | None = None,
+            limit: int = 0,
+        ) -> None:
+            pass
+
+        request_id: str
+        which: DeadFilter | None
+        limit: int
+
+_DismissResponseFields: TypeAlias = Literal["dismissed", "more"]
+
+class DismissResponse(Message[_DismissResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.DismissResponse
+    ```
+
+    Attributes:
+        dismissed:
+            ```proto
+            uint32 dismissed = 1;
+            ```
+        more:
+            ```proto
+            bool more = 2;
+            ```
+    """
+
+    __slots__ = ("dismissed", "more")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            dismissed: int = 0,
+            more: bool = False,
+        ) -> None:
+            pass
+
+        dismissed: int
+        more: bool
+
+_DeleteRequestFields: TypeAlias = Literal["request_id", "job_ids", "which", "ended_before_ms", "count_only", "purge", "limit"]
+
+class DeleteRequest(Message[_DeleteRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.DeleteRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        job_ids:
+            ```proto
+            repeated string job_ids = 2;
+            ```
+        which:
+            its filters; limit and cursor are not used
+
+            ```proto
+            optional loam.jobs.v1.ListRequest which = 3;
+            ```
+        ended_before_ms:
+            ```proto
+            int64 ended_before_ms = 4;
+            ```
+        count_only:
+            ```proto
+            bool count_only = 5;
+            ```
+        purge:
+            leave no tombstone
+
+            ```proto
+            bool purge = 6;
+            ```
+        limit:
+            at most 1,000 a call; default 1,000
+
+            ```proto
+            uint32 limit = 7;
+            ```
+    """
+
+    __slots__ = ("request_id", "job_ids", "which", "ended_before_ms", "count_only", "purge", "limit")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            job_ids: list[str] | None = None,
+            which: ListRequest | None = None,
+            ended_before_ms: int = 0,
+            count_only: bool = False,
+            purge: bool = False,
+            limit: int = 0,
+        ) -> None:
+            pass
+
+        request_id: str
+        job_ids: list[str]
+        which: ListRequest | None
+        ended_before_ms: int
+        count_only: bool
+        purge: bool
+        limit: int
+
+_DeleteResponseFields: TypeAlias = Literal["count", "more"]
+
+class DeleteResponse(Message[_DeleteResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.DeleteResponse
+    ```
+
+    Attributes:
+        count:
+            deleted; with `count_only`: that would be
+
+            ```proto
+            uint64 count = 1;
+            ```
+        more:
+            ```proto
+            bool more = 2;
+            ```
+    """
+
+    __slots__ = ("count", "more")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            count: int = 0,
+            more: bool = False,
+        ) -> None:
+            pass
+
+        count: int
+        more: bool
+
+_FindStepRequestFields: TypeAlias = Literal["token", "key", "input_hash"]
+
+class FindStepRequest(Message[_FindStepRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.FindStepRequest
+    ```
+
+    Attributes:
+        token:
+            ```proto
+            optional loam.jobs.v1.LeaseToken token = 1;
+            ```
+        key:
+            ```proto
+            string key = 2;
+            ```
+        input_hash:
+            ```proto
+            string input_hash = 3;
+            ```
+    """
+
+    __slots__ = ("token", "key", "input_hash")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            token: LeaseToken | None = None,
+            key: str = "",
+            input_hash: str = "",
+        ) -> None:
+            pass
+
+        token: LeaseToken | None
+        key: str
+        input_hash: str
+
+_FindStepResponseFields: TypeAlias = Literal["found", "result", "blob"]
+
+class FindStepResponse(Message[_FindStepResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.FindStepResponse
+    ```
+
+    Attributes:
+        found:
+            ```proto
+            bool found = 1;
+            ```
+        result:
+            JSON
+
+            ```proto
+            bytes result = 2;
+            ```
+        blob:
+            ```proto
+            optional loam.jobs.v1.Blob blob = 3;
+            ```
+    """
+
+    __slots__ = ("found", "result", "blob")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            found: bool = False,
+            result: bytes = b"",
+            blob: Blob | None = None,
+        ) -> None:
+            pass
+
+        found: bool
+        result: bytes
+        blob: Blob | None
+
+_RecordStepRequestFields: TypeAlias = Literal["request_id", "token", "key", "input_hash", "result", "blob"]
+
+class RecordStepRequest(Message[_RecordStepRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RecordStepRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        token:
+            ```proto
+            optional loam.jobs.v1.LeaseToken token = 2;
+            ```
+        key:
+            ```proto
+            string key = 3;
+            ```
+        input_hash:
+            ```proto
+            string input_hash = 4;
+            ```
+        result:
+            JSON
+
+            ```proto
+            bytes result = 5;
+            ```
+        blob:
+            ```proto
+            optional loam.jobs.v1.Blob blob = 6;
+            ```
+    """
+
+    __slots__ = ("request_id", "token", "key", "input_hash", "result", "blob")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            token: LeaseToken | None = None,
+            key: str = "",
+            input_hash: str = "",
+            result: bytes = b"",
+            blob: Blob | None = None,
+        ) -> None:
+            pass
+
+        request_id: str
+        token: LeaseToken | None
+        key: str
+        input_hash: str
+        result: bytes
+        blob: Blob | None
+
+_RecordStepResponseFields: TypeAlias = NoReturn
+
+class RecordStepResponse(Message[_RecordStepResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RecordStepResponse
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_PutBlobRequestFields: TypeAlias = Literal["token", "content", "sha256"]
+
+class PutBlobRequest(Message[_PutBlobRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.PutBlobRequest
+    ```
+
+    Attributes:
+        token:
+            ```proto
+            optional loam.jobs.v1.LeaseToken token = 1;
+            ```
+        content:
+            at most 48 MB
+
+            ```proto
+            bytes content = 2;
+            ```
+        sha256:
+            ```proto
+            string sha256 = 3;
+            ```
+    """
+
+    __slots__ = ("token", "content", "sha256")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            token: LeaseToken | None = None,
+            content: bytes = b"",
+            sha256: str = "",
+        ) -> None:
+            pass
+
+        token: LeaseToken | None
+        content: bytes
+        sha256: str
+
+_PutBlobResponseFields: TypeAlias = Literal["blob"]
+
+class PutBlobResponse(Message[_PutBlobResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.PutBlobResponse
+    ```
+
+    Attributes:
+        blob:
+            ```proto
+            optional loam.jobs.v1.Blob blob = 1;
+            ```
+    """
+
+    __slots__ = ("blob",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            blob: Blob | None = None,
+        ) -> None:
+            pass
+
+        blob: Blob | None
+
+_GetBlobRequestFields: TypeAlias = Literal["job_id", "sha256"]
+
+class GetBlobRequest(Message[_GetBlobRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.GetBlobRequest
+    ```
+
+    Attributes:
+        job_id:
+            whose result or step it is
+
+            ```proto
+            string job_id = 1;
+            ```
+        sha256:
+            ```proto
+            string sha256 = 2;
+            ```
+    """
+
+    __slots__ = ("job_id", "sha256")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            job_id: str = "",
+            sha256: str = "",
+        ) -> None:
+            pass
+
+        job_id: str
+        sha256: str
+
+_GetBlobResponseFields: TypeAlias = Literal["content"]
+
+class GetBlobResponse(Message[_GetBlobResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.GetBlobResponse
+    ```
+
+    Attributes:
+        content:
+            ```proto
+            bytes content = 1;
+            ```
+    """
+
+    __slots__ = ("content",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            content: bytes = b"",
+        ) -> None:
+            pass
+
+        content: bytes
+
 _StatusRequestFields: TypeAlias = NoReturn
 
 class StatusRequest(Message[_StatusRequestFields]):
@@ -1694,7 +2634,7 @@ class ShutdownResponse(Message[_ShutdownResponseFields]):
 
 
 _DESC = file_desc(
-    b'\n\x1aloam/jobs/v1/service.proto\x12\x0cloam.jobs.v1\x1a\x17loam/jobs/v1/jobs.proto"D\n\x0cHelloRequest\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract"\xbe\x01\n\rHelloResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract\x12\x16\n\x06schema\x18\x03 \x01(\rR\x06schema\x12\x14\n\x05actor\x18\x04 \x01(\tR\x05actor\x12\x15\n\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\x12\x19\n\x08lease_ms\x18\x06 \x01(\rR\x07leaseMs\x12\x17\n\x07beat_ms\x18\x07 \x01(\rR\x06beatMs"\xa8\x01\n\x07LeaseTo\x12\x16\n\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x1a\n\x08attached\x18\x03 \x01(\x08R\x08attached\x12%\n\x0eengine_session\x18\x04 \x01(\tR\rengineSession\x12\'\n\x0fengine_endpoint\x18\x05 \x01(\tR\x0eengineEndpoint"\x8c\x01\n\x0eEnqueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12)\n\x04jobs\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.JobSpecR\x04jobs\x120\n\x08lease_to\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.LeaseToR\x07leaseTo"W\n\x0fEnqueueResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"\xc1\x01\n\x0cLeaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12\x16\n\x06queues\x18\x03 \x03(\tR\x06queues\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\x12\x19\n\x08lease_ms\x18\x05 \x01(\rR\x07leaseMs\x12\x17\n\x07wait_ms\x18\x06 \x01(\rR\x06waitMs\x12\x18\n\x07engines\x18\x07 \x03(\tR\x07engines"<\n\rLeaseResponse\x12+\n\x06leases\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"t\n\rExtendRequest\x120\n\x06tokens\x18\x01 \x03(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x06tokens\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x16\n\x06worker\x18\x03 \x01(\tR\x06worker"\xa4\x01\n\tExtension\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12\x16\n\x06fenced\x18\x04 \x01(\x08R\x06fenced"I\n\x0eExtendResponse\x127\n\nextensions\x18\x01 \x03(\x0b2\x17.loam.jobs.v1.ExtensionR\nextensions";\n\x0bOutputChunk\x12\x14\n\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n\x06output\x18\x02 \x01(\x0cR\x06output"?\n\x0cWriteStarted\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId\x12\x14\n\x05table\x18\x02 \x01(\tR\x05table"\'\n\nWriteEnded\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId"E\n\rEngineSession\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1a\n\x08endpoint\x18\x02 \x01(\tR\x08endpoint"\xf1\x02\n\x06Report\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x124\n\x08progress\x18\x02 \x01(\x0b2\x16.loam.jobs.v1.ProgressH\x00R\x08progress\x123\n\x06output\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.OutputChunkH\x00R\x06output\x12A\n\rwrite_started\x18\x04 \x01(\x0b2\x1a.loam.jobs.v1.WriteStartedH\x00R\x0cwriteStarted\x12;\n\x0bwrite_ended\x18\x05 \x01(\x0b2\x18.loam.jobs.v1.WriteEndedH\x00R\nwriteEnded\x12D\n\x0eengine_session\x18\x06 \x01(\x0b2\x1b.loam.jobs.v1.EngineSessionH\x00R\rengineSessionB\x06\n\x04what"?\n\rReportRequest\x12.\n\x07reports\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"F\n\x0eReportResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\xe6\x01\n\nCompletion\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x1e\n\tsucceeded\x18\x02 \x01(\x0cH\x00R\tsucceeded\x12/\n\x06failed\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureH\x00R\x06failed\x12\x1e\n\tcancelled\x18\x04 \x01(\x08H\x00R\tcancelled\x12\x1c\n\x08released\x18\x05 \x01(\x08H\x00R\x08released\x12\x12\n\x04lost\x18\x06 \x01(\x08R\x04lostB\x05\n\x03how"\x9c\x01\n\x0fCompleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12:\n\x0bcompletions\x18\x02 \x03(\x0b2\x18.loam.jobs.v1.CompletionR\x0bcompletions\x12.\n\x04next\x18\x03 \x01(\x0b2\x1a.loam.jobs.v1.LeaseRequestR\x04next"r\n\x10CompletionResult\x12\x16\n\x06fenced\x18\x01 \x01(\x08R\x06fenced\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12,\n\x05state\x18\x03 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state"y\n\x10CompleteResponse\x128\n\x07results\x18\x01 \x03(\x0b2\x1e.loam.jobs.v1.CompletionResultR\x07results\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"G\n\rCancelRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds"7\n\x0eCancelResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs"#\n\nGetRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xcc\x01\n\x0bGetResponse\x12#\n\x03job\x18\x01 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x121\n\x08attempts\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.AttemptR\x08attempts\x12/\n\x07outcome\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.OutcomeR\x07outcome\x124\n\tsnapshots\x18\x04 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\xd3\x01\n\x0bListRequest\x12.\n\x06states\x18\x01 \x03(\x0e2\x16.loam.jobs.v1.JobStateR\x06states\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n\x05limit\x18\x06 \x01(\rR\x05limit\x12\x14\n\x05after\x18\x07 \x01(\tR\x05after\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor"I\n\x0cListResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x12\n\x04next\x18\x02 \x01(\tR\x04next"S\n\x0eOutputsRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"L\n\x06Output\x12\x14\n\x05place\x18\x01 \x01(\x04R\x05place\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n\x06output\x18\x03 \x01(\x0cR\x06output"i\n\x0fOutputsResponse\x12.\n\x07outputs\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs\x12\x12\n\x04next\x18\x02 \x01(\x04R\x04next\x12\x12\n\x04more\x18\x03 \x01(\x08R\x04more">\n\x10SnapshotsRequest\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit"I\n\x11SnapshotsResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"j\n\x0cWatchRequest\x12\x14\n\x05after\x18\x01 \x01(\tR\x05after\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12-\n\x05kinds\x18\x03 \x03(\x0e2\x17.loam.jobs.v1.EventKindR\x05kinds"f\n\rWatchResponse\x12+\n\x06events\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.EventR\x06events\x12\x16\n\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x10\n\x03gap\x18\x03 \x01(\x08R\x03gap"C\n\x11OpenEngineRequest\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x16\n\x06holder\x18\x02 \x01(\tR\x06holder"\x94\x01\n\x12OpenEngineResponse\x12\x1a\n\x08endpoint\x18\x01 \x01(\tR\x08endpoint\x12\x1f\n\x0bcatalog_url\x18\x02 \x01(\tR\ncatalogUrl\x12#\n\rcatalog_token\x18\x03 \x01(\tR\x0ccatalogToken\x12\x1c\n\twarehouse\x18\x04 \x01(\tR\twarehouse"\x0f\n\rStatusRequest"\xa0\x01\n\x07Process\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state\x12\x10\n\x03pid\x18\x03 \x01(\rR\x03pid\x12%\n\x0eresident_bytes\x18\x04 \x01(\x04R\rresidentBytes\x12\x1a\n\x08endpoint\x18\x05 \x01(\tR\x08endpoint\x12\x16\n\x06starts\x18\x06 \x01(\rR\x06starts"\xbc\x02\n\x0eStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x12\n\x04home\x18\x02 \x01(\tR\x04home\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x18\n\x07clients\x18\x04 \x01(\rR\x07clients\x12:\n\x04jobs\x18\x05 \x03(\x0b2&.loam.jobs.v1.StatusResponse.JobsEntryR\x04jobs\x123\n\tprocesses\x18\x06 \x03(\x0b2\x15.loam.jobs.v1.ProcessR\tprocesses\x12\x14\n\x05stays\x18\x07 \x01(\tR\x05stays\x1a7\n\tJobsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01"F\n\x0fShutdownRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force",\n\x10ShutdownResponse\x12\x18\n\x07message\x18\x01 \x01(\tR\x07message2\xa2\x08\n\x04Jobs\x12@\n\x05Hello\x12\x1a.loam.jobs.v1.HelloRequest\x1a\x1b.loam.jobs.v1.HelloResponse\x12F\n\x07Enqueue\x12\x1c.loam.jobs.v1.EnqueueRequest\x1a\x1d.loam.jobs.v1.EnqueueResponse\x12@\n\x05Lease\x12\x1a.loam.jobs.v1.LeaseRequest\x1a\x1b.loam.jobs.v1.LeaseResponse\x12C\n\x06Extend\x12\x1b.loam.jobs.v1.ExtendRequest\x1a\x1c.loam.jobs.v1.ExtendResponse\x12C\n\x06Report\x12\x1b.loam.jobs.v1.ReportRequest\x1a\x1c.loam.jobs.v1.ReportResponse\x12I\n\x08Complete\x12\x1d.loam.jobs.v1.CompleteRequest\x1a\x1e.loam.jobs.v1.CompleteResponse\x12C\n\x06Cancel\x12\x1b.loam.jobs.v1.CancelRequest\x1a\x1c.loam.jobs.v1.CancelResponse\x12:\n\x03Get\x12\x18.loam.jobs.v1.GetRequest\x1a\x19.loam.jobs.v1.GetResponse\x12=\n\x04List\x12\x19.loam.jobs.v1.ListRequest\x1a\x1a.loam.jobs.v1.ListResponse\x12F\n\x07Outputs\x12\x1c.loam.jobs.v1.OutputsRequest\x1a\x1d.loam.jobs.v1.OutputsResponse\x12L\n\tSnapshots\x12\x1e.loam.jobs.v1.SnapshotsRequest\x1a\x1f.loam.jobs.v1.SnapshotsResponse\x12B\n\x05Watch\x12\x1a.loam.jobs.v1.WatchRequest\x1a\x1b.loam.jobs.v1.WatchResponse0\x01\x12O\n\nOpenEngine\x12\x1f.loam.jobs.v1.OpenEngineRequest\x1a .loam.jobs.v1.OpenEngineResponse\x12C\n\x06Status\x12\x1b.loam.jobs.v1.StatusRequest\x1a\x1c.loam.jobs.v1.StatusResponse\x12I\n\x08Shutdown\x12\x1d.loam.jobs.v1.ShutdownRequest\x1a\x1e.loam.jobs.v1.ShutdownResponseb\x06proto3',
+    b'\n\x1aloam/jobs/v1/service.proto\x12\x0cloam.jobs.v1\x1a\x17loam/jobs/v1/jobs.proto"D\n\x0cHelloRequest\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract"\xbe\x01\n\rHelloResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract\x12\x16\n\x06schema\x18\x03 \x01(\rR\x06schema\x12\x14\n\x05actor\x18\x04 \x01(\tR\x05actor\x12\x15\n\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\x12\x19\n\x08lease_ms\x18\x06 \x01(\rR\x07leaseMs\x12\x17\n\x07beat_ms\x18\x07 \x01(\rR\x06beatMs"\xa8\x01\n\x07LeaseTo\x12\x16\n\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x1a\n\x08attached\x18\x03 \x01(\x08R\x08attached\x12%\n\x0eengine_session\x18\x04 \x01(\tR\rengineSession\x12\'\n\x0fengine_endpoint\x18\x05 \x01(\tR\x0eengineEndpoint"\x8c\x01\n\x0eEnqueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12)\n\x04jobs\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.JobSpecR\x04jobs\x120\n\x08lease_to\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.LeaseToR\x07leaseTo"W\n\x0fEnqueueResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"\xdd\x01\n\x0cLeaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12\x16\n\x06queues\x18\x03 \x03(\tR\x06queues\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\x12\x19\n\x08lease_ms\x18\x05 \x01(\rR\x07leaseMs\x12\x17\n\x07wait_ms\x18\x06 \x01(\rR\x06waitMs\x12\x18\n\x07engines\x18\x07 \x03(\tR\x07engines\x12\x1a\n\x08versions\x18\x08 \x01(\tR\x08versions"<\n\rLeaseResponse\x12+\n\x06leases\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"t\n\rExtendRequest\x120\n\x06tokens\x18\x01 \x03(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x06tokens\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x16\n\x06worker\x18\x03 \x01(\tR\x06worker"\xa4\x01\n\tExtension\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12\x16\n\x06fenced\x18\x04 \x01(\x08R\x06fenced"I\n\x0eExtendResponse\x127\n\nextensions\x18\x01 \x03(\x0b2\x17.loam.jobs.v1.ExtensionR\nextensions";\n\x0bOutputChunk\x12\x14\n\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n\x06output\x18\x02 \x01(\x0cR\x06output"?\n\x0cWriteStarted\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId\x12\x14\n\x05table\x18\x02 \x01(\tR\x05table"\'\n\nWriteEnded\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId"E\n\rEngineSession\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1a\n\x08endpoint\x18\x02 \x01(\tR\x08endpoint"\xf1\x02\n\x06Report\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x124\n\x08progress\x18\x02 \x01(\x0b2\x16.loam.jobs.v1.ProgressH\x00R\x08progress\x123\n\x06output\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.OutputChunkH\x00R\x06output\x12A\n\rwrite_started\x18\x04 \x01(\x0b2\x1a.loam.jobs.v1.WriteStartedH\x00R\x0cwriteStarted\x12;\n\x0bwrite_ended\x18\x05 \x01(\x0b2\x18.loam.jobs.v1.WriteEndedH\x00R\nwriteEnded\x12D\n\x0eengine_session\x18\x06 \x01(\x0b2\x1b.loam.jobs.v1.EngineSessionH\x00R\rengineSessionB\x06\n\x04what"?\n\rReportRequest\x12.\n\x07reports\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"F\n\x0eReportResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\x8e\x02\n\nCompletion\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x1e\n\tsucceeded\x18\x02 \x01(\x0cH\x00R\tsucceeded\x12/\n\x06failed\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureH\x00R\x06failed\x12\x1e\n\tcancelled\x18\x04 \x01(\x08H\x00R\tcancelled\x12\x1c\n\x08released\x18\x05 \x01(\x08H\x00R\x08released\x12\x12\n\x04lost\x18\x06 \x01(\x08R\x04lost\x12&\n\x04blob\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blobB\x05\n\x03how"\x9c\x01\n\x0fCompleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12:\n\x0bcompletions\x18\x02 \x03(\x0b2\x18.loam.jobs.v1.CompletionR\x0bcompletions\x12.\n\x04next\x18\x03 \x01(\x0b2\x1a.loam.jobs.v1.LeaseRequestR\x04next"r\n\x10CompletionResult\x12\x16\n\x06fenced\x18\x01 \x01(\x08R\x06fenced\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12,\n\x05state\x18\x03 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state"y\n\x10CompleteResponse\x128\n\x07results\x18\x01 \x03(\x0b2\x1e.loam.jobs.v1.CompletionResultR\x07results\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"G\n\rCancelRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds"7\n\x0eCancelResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs"#\n\nGetRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xe8\x01\n\x0bGetResponse\x12#\n\x03job\x18\x01 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x121\n\x08attempts\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.AttemptR\x08attempts\x12/\n\x07outcome\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.OutcomeR\x07outcome\x124\n\tsnapshots\x18\x04 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots\x12\x1a\n\x08position\x18\x05 \x01(\rR\x08position"\xb5\x02\n\x0bListRequest\x12.\n\x06states\x18\x01 \x03(\x0e2\x16.loam.jobs.v1.JobStateR\x06states\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n\x05limit\x18\x06 \x01(\rR\x05limit\x12\x14\n\x05after\x18\x07 \x01(\tR\x05after\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x12!\n\x0cdead_letters\x18\t \x01(\x08R\x0bdeadLetters\x12\x1d\n\nretry_line\x18\n \x01(\tR\tretryLine\x12\x1e\n\ntombstones\x18\x0b \x01(\x08R\ntombstones"I\n\x0cListResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x12\n\x04next\x18\x02 \x01(\tR\x04next"S\n\x0eOutputsRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"L\n\x06Output\x12\x14\n\x05place\x18\x01 \x01(\x04R\x05place\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n\x06output\x18\x03 \x01(\x0cR\x06output"i\n\x0fOutputsResponse\x12.\n\x07outputs\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs\x12\x12\n\x04next\x18\x02 \x01(\x04R\x04next\x12\x12\n\x04more\x18\x03 \x01(\x08R\x04more">\n\x10SnapshotsRequest\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit"I\n\x11SnapshotsResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"j\n\x0cWatchRequest\x12\x14\n\x05after\x18\x01 \x01(\tR\x05after\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12-\n\x05kinds\x18\x03 \x03(\x0e2\x17.loam.jobs.v1.EventKindR\x05kinds"f\n\rWatchResponse\x12+\n\x06events\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.EventR\x06events\x12\x16\n\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x10\n\x03gap\x18\x03 \x01(\x08R\x03gap"C\n\x11OpenEngineRequest\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x16\n\x06holder\x18\x02 \x01(\tR\x06holder"\x94\x01\n\x12OpenEngineResponse\x12\x1a\n\x08endpoint\x18\x01 \x01(\tR\x08endpoint\x12\x1f\n\x0bcatalog_url\x18\x02 \x01(\tR\ncatalogUrl\x12#\n\rcatalog_token\x18\x03 \x01(\tR\x0ccatalogToken\x12\x1c\n\twarehouse\x18\x04 \x01(\tR\twarehouse"%\n\rQueuesRequest\x12\x14\n\x05names\x18\x01 \x03(\tR\x05names"=\n\x0eQueuesResponse\x12+\n\x06queues\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.QueueR\x06queues"\x9f\x01\n\x0fSetQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n\x06paused\x18\x03 \x01(\x08H\x00R\x06paused\x88\x01\x01\x121\n\x06limits\x18\x04 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limitsB\t\n\x07_paused"=\n\x10SetQueueResponse\x12)\n\x05queue\x18\x01 \x01(\x0b2\x13.loam.jobs.v1.QueueR\x05queue"\\\n\x11PurgeQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"F\n\x12PurgeQueueResponse\x12\x1c\n\tcancelled\x18\x01 \x01(\rR\tcancelled\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"^\n\x0cRetryRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"&\n\rRetryResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"y\n\nDeadFilter\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x16\n\x06engine\x18\x03 \x01(\tR\x06engine\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text"\x94\x01\n\x0eRedriveRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\nper_second\x18\x04 \x01(\rR\tperSecond">\n\x0fRedriveResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"u\n\x0eDismissRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"C\n\x0fDismissResponse\x12\x1c\n\tdismissed\x18\x01 \x01(\rR\tdismissed\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"\xeb\x01\n\rDeleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds\x12/\n\x05which\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.ListRequestR\x05which\x12&\n\x0fended_before_ms\x18\x04 \x01(\x03R\rendedBeforeMs\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x14\n\x05purge\x18\x06 \x01(\x08R\x05purge\x12\x14\n\x05limit\x18\x07 \x01(\rR\x05limit":\n\x0eDeleteResponse\x12\x14\n\x05count\x18\x01 \x01(\x04R\x05count\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"r\n\x0fFindStepRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x03 \x01(\tR\tinputHash"h\n\x10FindStepResponse\x12\x14\n\x05found\x18\x01 \x01(\x08R\x05found\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x03 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\xd3\x01\n\x11RecordStepRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05token\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x03 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x04 \x01(\tR\tinputHash\x12\x16\n\x06result\x18\x05 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\x14\n\x12RecordStepResponse"r\n\x0ePutBlobRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x18\n\x07content\x18\x02 \x01(\x0cR\x07content\x12\x16\n\x06sha256\x18\x03 \x01(\tR\x06sha256"9\n\x0fPutBlobResponse\x12&\n\x04blob\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"?\n\x0eGetBlobRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n\x06sha256\x18\x02 \x01(\tR\x06sha256"+\n\x0fGetBlobResponse\x12\x18\n\x07content\x18\x01 \x01(\x0cR\x07content"\x0f\n\rStatusRequest"\xa0\x01\n\x07Process\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state\x12\x10\n\x03pid\x18\x03 \x01(\rR\x03pid\x12%\n\x0eresident_bytes\x18\x04 \x01(\x04R\rresidentBytes\x12\x1a\n\x08endpoint\x18\x05 \x01(\tR\x08endpoint\x12\x16\n\x06starts\x18\x06 \x01(\rR\x06starts"\xbc\x02\n\x0eStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x12\n\x04home\x18\x02 \x01(\tR\x04home\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x18\n\x07clients\x18\x04 \x01(\rR\x07clients\x12:\n\x04jobs\x18\x05 \x03(\x0b2&.loam.jobs.v1.StatusResponse.JobsEntryR\x04jobs\x123\n\tprocesses\x18\x06 \x03(\x0b2\x15.loam.jobs.v1.ProcessR\tprocesses\x12\x14\n\x05stays\x18\x07 \x01(\tR\x05stays\x1a7\n\tJobsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01"F\n\x0fShutdownRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force",\n\x10ShutdownResponse\x12\x18\n\x07message\x18\x01 \x01(\tR\x07message2\xc6\x0e\n\x04Jobs\x12@\n\x05Hello\x12\x1a.loam.jobs.v1.HelloRequest\x1a\x1b.loam.jobs.v1.HelloResponse\x12F\n\x07Enqueue\x12\x1c.loam.jobs.v1.EnqueueRequest\x1a\x1d.loam.jobs.v1.EnqueueResponse\x12@\n\x05Lease\x12\x1a.loam.jobs.v1.LeaseRequest\x1a\x1b.loam.jobs.v1.LeaseResponse\x12C\n\x06Extend\x12\x1b.loam.jobs.v1.ExtendRequest\x1a\x1c.loam.jobs.v1.ExtendResponse\x12C\n\x06Report\x12\x1b.loam.jobs.v1.ReportRequest\x1a\x1c.loam.jobs.v1.ReportResponse\x12I\n\x08Complete\x12\x1d.loam.jobs.v1.CompleteRequest\x1a\x1e.loam.jobs.v1.CompleteResponse\x12C\n\x06Cancel\x12\x1b.loam.jobs.v1.CancelRequest\x1a\x1c.loam.jobs.v1.CancelResponse\x12:\n\x03Get\x12\x18.loam.jobs.v1.GetRequest\x1a\x19.loam.jobs.v1.GetResponse\x12=\n\x04List\x12\x19.loam.jobs.v1.ListRequest\x1a\x1a.loam.jobs.v1.ListResponse\x12F\n\x07Outputs\x12\x1c.loam.jobs.v1.OutputsRequest\x1a\x1d.loam.jobs.v1.OutputsResponse\x12L\n\tSnapshots\x12\x1e.loam.jobs.v1.SnapshotsRequest\x1a\x1f.loam.jobs.v1.SnapshotsResponse\x12B\n\x05Watch\x12\x1a.loam.jobs.v1.WatchRequest\x1a\x1b.loam.jobs.v1.WatchResponse0\x01\x12O\n\nOpenEngine\x12\x1f.loam.jobs.v1.OpenEngineRequest\x1a .loam.jobs.v1.OpenEngineResponse\x12C\n\x06Queues\x12\x1b.loam.jobs.v1.QueuesRequest\x1a\x1c.loam.jobs.v1.QueuesResponse\x12I\n\x08SetQueue\x12\x1d.loam.jobs.v1.SetQueueRequest\x1a\x1e.loam.jobs.v1.SetQueueResponse\x12O\n\nPurgeQueue\x12\x1f.loam.jobs.v1.PurgeQueueRequest\x1a .loam.jobs.v1.PurgeQueueResponse\x12@\n\x05Retry\x12\x1a.loam.jobs.v1.RetryRequest\x1a\x1b.loam.jobs.v1.RetryResponse\x12F\n\x07Redrive\x12\x1c.loam.jobs.v1.RedriveRequest\x1a\x1d.loam.jobs.v1.RedriveResponse\x12F\n\x07Dismiss\x12\x1c.loam.jobs.v1.DismissRequest\x1a\x1d.loam.jobs.v1.DismissResponse\x12C\n\x06Delete\x12\x1b.loam.jobs.v1.DeleteRequest\x1a\x1c.loam.jobs.v1.DeleteResponse\x12I\n\x08FindStep\x12\x1d.loam.jobs.v1.FindStepRequest\x1a\x1e.loam.jobs.v1.FindStepResponse\x12O\n\nRecordStep\x12\x1f.loam.jobs.v1.RecordStepRequest\x1a .loam.jobs.v1.RecordStepResponse\x12F\n\x07PutBlob\x12\x1c.loam.jobs.v1.PutBlobRequest\x1a\x1d.loam.jobs.v1.PutBlobResponse\x12F\n\x07GetBlob\x12\x1c.loam.jobs.v1.GetBlobRequest\x1a\x1d.loam.jobs.v1.GetBlobResponse\x12C\n\x06Status\x12\x1b.loam.jobs.v1.StatusRequest\x1a\x1c.loam.jobs.v1.StatusResponse\x12I\n\x08Shutdown\x12\x1d.loam.jobs.v1.ShutdownRequest\x1a\x1e.loam.jobs.v1.ShutdownResponseb\x06proto3',
     [
         jobs_pb.desc(),
     ],
@@ -1735,6 +2675,29 @@ _DESC = file_desc(
         "WatchResponse": WatchResponse,
         "OpenEngineRequest": OpenEngineRequest,
         "OpenEngineResponse": OpenEngineResponse,
+        "QueuesRequest": QueuesRequest,
+        "QueuesResponse": QueuesResponse,
+        "SetQueueRequest": SetQueueRequest,
+        "SetQueueResponse": SetQueueResponse,
+        "PurgeQueueRequest": PurgeQueueRequest,
+        "PurgeQueueResponse": PurgeQueueResponse,
+        "RetryRequest": RetryRequest,
+        "RetryResponse": RetryResponse,
+        "DeadFilter": DeadFilter,
+        "RedriveRequest": RedriveRequest,
+        "RedriveResponse": RedriveResponse,
+        "DismissRequest": DismissRequest,
+        "DismissResponse": DismissResponse,
+        "DeleteRequest": DeleteRequest,
+        "DeleteResponse": DeleteResponse,
+        "FindStepRequest": FindStepRequest,
+        "FindStepResponse": FindStepResponse,
+        "RecordStepRequest": RecordStepRequest,
+        "RecordStepResponse": RecordStepResponse,
+        "PutBlobRequest": PutBlobRequest,
+        "PutBlobResponse": PutBlobResponse,
+        "GetBlobRequest": GetBlobRequest,
+        "GetBlobResponse": GetBlobResponse,
         "StatusRequest": StatusRequest,
         "Process": Process,
         "StatusResponse": StatusResponse,
