@@ -110,6 +110,50 @@ class Jobs:
         """Start the engine if need be and learn where it is."""
         return self._call("open_engine", request, 120_000)  # type: ignore[no-any-return]
 
+    def queues(self, request: api.QueuesRequest) -> api.QueuesResponse:
+        """Queues with their limits and golden signals."""
+        return self._call("queues", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def set_queue(self, request: api.SetQueueRequest) -> api.SetQueueResponse:
+        """Pause, resume or limit a queue."""
+        return self._call("set_queue", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def purge_queue(self, request: api.PurgeQueueRequest) -> api.PurgeQueueResponse:
+        """Cancel what waits in a queue."""
+        return self._call("purge_queue", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def retry(self, request: api.RetryRequest) -> api.RetryResponse:
+        """Make a new job of one that has ended."""
+        return self._call("retry", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def redrive(self, request: api.RedriveRequest) -> api.RedriveResponse:
+        """Make new jobs of dead letters."""
+        return self._call("redrive", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def dismiss(self, request: api.DismissRequest) -> api.DismissResponse:
+        """Put dead letters away."""
+        return self._call("dismiss", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def delete(self, request: api.DeleteRequest) -> api.DeleteResponse:
+        """Delete ended jobs."""
+        return self._call("delete", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def find_step(self, request: api.FindStepRequest) -> api.FindStepResponse:
+        """What was recorded for a step."""
+        return self._call("find_step", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def record_step(self, request: api.RecordStepRequest) -> api.RecordStepResponse:
+        """Record a step."""
+        return self._call("record_step", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def put_blob(self, request: api.PutBlobRequest) -> api.PutBlobResponse:
+        """Keep a large value."""
+        return self._call("put_blob", request, _CALL_MS)  # type: ignore[no-any-return]
+
+    def get_blob(self, request: api.GetBlobRequest) -> api.GetBlobResponse:
+        """Read a large value."""
+        return self._call("get_blob", request, _CALL_MS)  # type: ignore[no-any-return]
+
     def status(self, request: api.StatusRequest) -> api.StatusResponse:
         """What the server and its processes do."""
         return self._call("status", request, _CALL_MS)  # type: ignore[no-any-return]
