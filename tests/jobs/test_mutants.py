@@ -117,7 +117,7 @@ def test_no_mutant_survives(tmp_path, name):
     path.write_text(source.replace(text, instead), encoding="utf-8")
 
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not faults", *guards],
+        [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not faults", *guards],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
