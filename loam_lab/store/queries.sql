@@ -359,6 +359,20 @@ SELECT place, table_name, snapshot_id, parent_id, operation, summary, committed_
  ORDER BY place DESC
  LIMIT ?;
 
+-- names_like --
+-- The distinct names that contain a text, one index jump a name, at most 20,000 names looked at.
+WITH RECURSIVE names (name, n) AS (
+  SELECT (SELECT min(name) FROM jobs WHERE namespace = :namespace), 1
+   UNION ALL
+  SELECT (SELECT min(j.name) FROM jobs j WHERE j.namespace = :namespace AND j.name > names.name), n + 1
+    FROM names
+   WHERE names.name IS NOT NULL AND n < 20000
+)
+SELECT name FROM names WHERE instr(lower(name), lower(:text)) > 0;
+
+-- newest_seq --
+SELECT coalesce(max(seq), 0) FROM jobs;
+
 -- runs_of_snapshot --
 SELECT j.id, r.epoch, j.name FROM snapshot_runs r JOIN jobs j ON j.seq = r.seq
  WHERE r.place = ? AND j.namespace = ?

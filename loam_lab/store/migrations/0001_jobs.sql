@@ -50,6 +50,9 @@ CREATE INDEX jobs_due     ON jobs (run_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_leased  ON jobs (lease_until) WHERE state = 'running';
 CREATE INDEX jobs_listed  ON jobs (namespace, state, seq);
 CREATE INDEX jobs_engine  ON jobs (namespace, engine, seq);
+CREATE INDEX jobs_queue   ON jobs (namespace, queue, seq);
+CREATE INDEX jobs_actor   ON jobs (namespace, actor, seq);
+CREATE INDEX jobs_named   ON jobs (namespace, name, seq);
 
 CREATE TABLE bodies (                     -- cold: written once, read with the job
   seq        INTEGER PRIMARY KEY REFERENCES jobs (seq),
@@ -60,6 +63,8 @@ CREATE TABLE bodies (                     -- cold: written once, read with the j
   root_id    TEXT    NOT NULL,
   retry_of   TEXT    NOT NULL
 ) STRICT;
+
+CREATE INDEX bodies_line ON bodies (root_id) WHERE retry_of <> '';
 
 CREATE TABLE tags (
   tag TEXT    NOT NULL,
