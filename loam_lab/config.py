@@ -43,7 +43,9 @@ class Config:
     """The settings of this process.
 
     `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
-    `python` is the interpreter whose environment has Sail and the catalog (`engines.python`).
+    `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running` bounds the jobs
+    of all queues that run at once, 0 does not. `keep_*` say how long, how many and how large what has ended may stay
+    before it is deleted down to its tombstone; 0 keeps everything.
     """
 
     home: Path
@@ -55,6 +57,10 @@ class Config:
     sweep_ms: int = 5_000
     slots: int = os.cpu_count() or 2
     engine_idle_ms: int = 900_000
+    max_running: int = 0
+    keep_days: int = 0
+    keep_runs: int = 0
+    keep_bytes: int = 0
 
 
 _KEYS = {field.name: field for field in fields(Config)}
