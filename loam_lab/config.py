@@ -132,6 +132,13 @@ def network_file_system(path: Path, *, mounts: str | None = None) -> str:
     return kind if kind in _NETWORK else ""
 
 
+def past_proxies(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables that let programs reach this machine directly, whatever proxy `env` sets for the rest."""
+    named = [host for host in (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",") if host.strip()]
+    direct = ",".join(dict.fromkeys([*named, "127.0.0.1", "localhost"]))
+    return {"NO_PROXY": direct, "no_proxy": direct}
+
+
 def host() -> tuple[str, str]:
     """(host name, boot id): whether a pid in LOAM_HOME can still mean anything."""
     try:

@@ -156,6 +156,8 @@ def connect(settings: config.Config | None = None, *, name: str = "", start: boo
     Raises:
         Unavailable: no server answers, and none is to be started or it does not come up.
     """
+    # Read by every client in this process: the contract's, gRPC's, the catalog's.
+    os.environ.update(config.past_proxies(os.environ))
     settings = settings or config.load()
     name = name or f"client-{os.getpid()}"
     if settings.url:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from loam_lab import config
 from loam_lab.engines import sail
 from loam_lab.engines.quieting import quiet_by_child
 from loam_lab.errors import EngineError, Invalid, Unavailable
@@ -120,6 +121,7 @@ class Desk:
                     stderr=out,
                     start_new_session=True,
                     cwd="/",
+                    env={**os.environ, **config.past_proxies(os.environ)},
                 )
             self._note(self._worker, program, port=0)
         finally:
@@ -181,6 +183,7 @@ class Desk:
                 stderr=out,
                 start_new_session=True,
                 cwd="/",
+                env={**os.environ, **config.past_proxies(os.environ)},
             )
         line = _first_line(program, 30.0)
         try:
