@@ -176,7 +176,8 @@ def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | N
     Raises:
         Invalid: the file is missing, unreadable, or not Python; names the line.
     """
-    from loam_lab.engines.base import Program, engine
+    from loam_lab.engines import runfile
+    from loam_lab.engines.base import Program
 
     if not file.is_file():
         raise Invalid(f"no file {str(file)!r} here ({os.getcwd()})", field="FILE")
@@ -185,7 +186,7 @@ def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | N
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"{str(file)!r} cannot be read as a Python file: {error}", field="FILE") from None
     program = Program(language="python", kind="file", source=source, path=str(file.resolve()), params=params or {})
-    for problem in engine("spark").check(program):
+    for problem in runfile.check(program):
         line = f", line {problem.line}" if problem.line else ""
         raise Invalid(f"{file}{line}: {problem.message}", field=problem.field)
     payload = {
