@@ -255,10 +255,10 @@ def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, 
     found = _answering(settings.home)
     if found:
         return found
+    _refuse_other_host(settings.home)
     if not start:
         raise errors.Unavailable(f"the loam server of {str(settings.home)!r} is not running. Start it with: loam up")
     config.prepare_home(settings.home)
-    _refuse_other_host(settings.home)
     program = _start_server(settings)
     end = time.monotonic() + _START_S
     while time.monotonic() < end:
@@ -266,7 +266,10 @@ def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, 
         if found:
             return found
         # Another client may have started one at the same time: its server holds the lock, ours leaves with 3.
-        if program.poll() not in (None, 0, 3):
+        left = program.poll()
+        if left in (0, 3) and _lock_is_free(settings.home):
+            program = _start_server(settings)  # the one that had the home was about to end
+        elif left not in (None, 0, 3):
             break
         time.sleep(0.02)
     raise errors.Unavailable(
