@@ -54,11 +54,18 @@ class Jobs:
         token: str,
         name: str,
         find_again: Callable[[], tuple[JobsClientSync, str]] | None = None,
+        waits: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
         self._find_again = find_again
+        self._waits = waits
+        self._token = token
         self.name = name
         self._headers = {"authorization": f"Bearer {token}", "loam-client": name}
+
+    def patient(self, waits: Callable[[], bool]) -> Jobs:
+        """The same client, but a call that finds no server waits for the next one for as long as `waits()` says so."""
+        return Jobs(self._client, token=self._token, name=self.name, find_again=self._find_again, waits=waits)
 
     def hello(self, request: api.HelloRequest | None = None) -> api.HelloResponse:
         """Exchange versions with the server."""
@@ -135,9 +142,15 @@ class Jobs:
         except errors.Unavailable:
             if not again or self._find_again is None:
                 raise
-        self._client, token = self._find_again()
-        self._headers["authorization"] = f"Bearer {token}"
-        return self._send(operation, request, timeout_ms)
+        while True:
+            try:
+                self._client, self._token = self._find_again()
+                self._headers["authorization"] = f"Bearer {self._token}"
+                return self._send(operation, request, timeout_ms)
+            except errors.Unavailable:
+                if not self._waits():
+                    raise
+            time.sleep(0.1)
 
     def _send(self, operation: str, request: Any, timeout_ms: int) -> Any:
         from connectrpc.errors import ConnectError
@@ -221,6 +234,12 @@ def server_record(home: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) and "url" in record else None
+
+
+def is_gone(home: Path) -> bool:
+    """Whether the server that wrote its record here was killed: it ran on this host, and nobody holds the home."""
+    record = server_record(home)
+    return record is not None and record.get("host") == config.host()[0] and _lock_is_free(home)
 
 
 def await_end(home: Path, pid: int, *, seconds: float = 30.0) -> None:
