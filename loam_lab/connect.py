@@ -176,7 +176,13 @@ def connect(settings: config.Config | None = None, *, name: str = "", start: boo
     if settings.url:
         client = raw_client(settings.url)
         jobs = Jobs(client, token=settings.token, name=name)
-        jobs.hello()
+        try:
+            jobs.hello()
+        except errors.Unavailable as error:
+            raise errors.Unavailable(
+                f"no loam server answers at {settings.url!r} (LOAM_URL). Start it there, or unset LOAM_URL to"
+                f" use one of your own: {error}"
+            ) from None
         return jobs
 
     def find() -> tuple[JobsClientSync, str]:
