@@ -7,6 +7,7 @@ so that those left can be found, whoever started them.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -17,10 +18,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import psutil
+import pytest
 
 from loam_lab import config, connect
+from loam_lab.cli.main import main
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server.programs import Record, Started
@@ -77,6 +81,21 @@ class Home:
         assert code is None or said.code == code, said
         return said
 
+    def here(self, *arguments: str, code: int = 0) -> Said:
+        """The same in this process, which saves a second of imports."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            patch.dict(os.environ, self.env, clear=True),
+            contextlib.chdir(self.work),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            pytest.raises(SystemExit) as end,
+        ):
+            main(arguments)
+        said = Said(int(end.value.code or 0), out.getvalue(), err.getvalue())
+        assert said.code == code, said
+        return said
+
     def file(self, name: str, text: str) -> str:
         """Write a Python file to submit."""
         (self.work / name).write_text(text, encoding="utf-8")
@@ -84,7 +103,7 @@ class Home:
 
     def submit(self, name: str, text: str, *more: str) -> str:
         """Submit a file's text; gives the run id."""
-        return str(self.loam("run", "submit", self.file(name, text), "--json", *more).json["id"])
+        return str(self.here("run", "submit", self.file(name, text), "--json", *more).json["id"])
 
     def settings(self) -> config.Config:
         """The settings that a command sees here."""
