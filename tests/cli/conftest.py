@@ -7,6 +7,6 @@ from homes import Home
 @pytest.fixture(scope="session")
 def home(tmp_path_factory):
     one = Home(tmp_path_factory.mktemp("cli"))
-    one.loam("up")
+    one.here("up")
     yield one
     one.close()

@@ -44,7 +44,7 @@ spark.sql("insert into lake.faults select {run} as run, slow(cast(id as int)) as
 @pytest.fixture
 def home(tmp_path):
     one = Home(tmp_path, LOAM_LEASE_MS="2000", LOAM_BEAT_MS="500", LOAM_SWEEP_MS="500")
-    one.loam("up")
+    one.here("up")
     yield one
     one.close()
 
@@ -107,7 +107,7 @@ class Faults:
         try:
             return self.home.client()
         except Unavailable:
-            self.home.loam("up")  # the next client starts the next server
+            self.home.here("up")  # the next client starts the next server
             return self.home.client()
 
     def _job(self, run: int) -> pb.Job | None:
@@ -172,7 +172,7 @@ def play(home: Home, seed: int, runs: int) -> None:
     finally:
         faults.close()
         print(f"seed {seed}:", *(f"{count} x {what}" for what, count in sorted(faults.states.items())), sep="\n  ")
-    home.loam("down", "--force")
+    home.here("down", "--force")
     home.none_left()
 
 

@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     one = Home(tmp_path_factory.mktemp("http"))
-    one.loam("up")
+    one.here("up")
     yield one
     one.close()
 

@@ -14,15 +14,15 @@ def open_spark(home):
 
 
 def test_every_accepted_job_ends_although_the_server_is_killed(home):
-    """Sail, catalog and worker outlive it, and the next server adopts them."""
-    home.loam("up")
+    """Sail and catalog outlive it, and the next server adopts them."""
+    home.here("up")
     first = open_spark(home)
     runs = [home.submit("w.py", WRITES, "--param", f"n={n}", "--name", f"w{n}") for n in range(3)]
-    before = {name: home.need(name) for name in ("sail", "catalog", "worker")}
+    before = {name: home.need(name) for name in ("sail", "catalog")}
     server = home.record()["pid"]
 
     kill(server)
-    listed = home.loam("run", "list", "--json").json["jobs"]
+    listed = home.here("run", "list", "--json").json["jobs"]
 
     assert {run["id"] for run in listed} == set(runs)
     assert home.record()["pid"] != server
@@ -31,11 +31,11 @@ def test_every_accepted_job_ends_although_the_server_is_killed(home):
     assert [len(one.attempts) for one in found] == [1] * 3
     assert [[s.table for s in one.snapshots if s.snapshot_id] for one in found] == [[f"lake.t{n}"] for n in range(3)]
     assert open_spark(home) == first
-    assert {name: home.program(name) for name in ("sail", "catalog", "worker")} == before
+    assert {name: home.program(name) for name in before} == before
 
 
 def test_a_killed_sail_is_back_on_another_port_and_a_killed_catalog_on_its_own(home):
-    home.loam("up")
+    home.here("up")
     first = open_spark(home)
 
     kill(home.need("sail").pid)
@@ -47,18 +47,18 @@ def test_a_killed_sail_is_back_on_another_port_and_a_killed_catalog_on_its_own(h
     kill(home.need("catalog").pid)
     until(lambda: (found := home.program("catalog")) and found.starts == 2, what="a second catalog")
     assert open_spark(home) == second
-    assert home.loam("table", "list", "--json").json == {"tables": []}
+    assert home.here("table", "list", "--json").json == {"tables": []}
     said = {p.name: p for p in home.client().status(api.StatusRequest()).processes}
     assert (said["sail"].starts, said["catalog"].starts) == (2, 2)
 
 
 def test_what_died_with_the_server_is_started_anew(home):
-    home.loam("up")
+    home.here("up")
     first = open_spark(home)
     for pid in (home.record()["pid"], home.need("sail").pid, home.need("catalog").pid):
         kill(pid)
 
-    home.loam("up")
+    home.here("up")
     again = open_spark(home)
 
     assert again.endpoint != first.endpoint

@@ -27,7 +27,7 @@ def test_clients_that_start_it_at_once_get_one_server(home, clients):
 
 
 def test_home_and_secrets_are_the_owners_alone(home):
-    home.loam("up")
+    home.here("up")
     home.client().open_engine(api.OpenEngineRequest(engine="catalog", holder="test"))
 
     assert mode(home.path) == 0o700
@@ -37,12 +37,12 @@ def test_home_and_secrets_are_the_owners_alone(home):
 
 def test_a_home_that_others_may_read_is_closed_to_them(home):
     home.path.mkdir(mode=0o755)
-    home.loam("up")
+    home.here("up")
     assert mode(home.path) == 0o700
 
 
 def test_a_wrong_token_is_refused_with_words(home):
-    home.loam("up")
+    home.here("up")
     wrong = connect.Jobs(connect.raw_client(home.record()["url"]), token="guess", name="test")
     with pytest.raises(Unauthenticated, match="wrong token: the server's is in LOAM_HOME/token"):
         wrong.hello()
@@ -52,7 +52,7 @@ def test_a_wrong_token_is_refused_with_words(home):
 
 
 def test_a_client_of_another_contract_is_told_what_to_do(home):
-    home.loam("up")
+    home.here("up")
     with pytest.raises(Conflict, match=r"speaks loam\.jobs\.v1 .* the client loam\.jobs\.v9 .*pip install --upgrade"):
         home.client().hello(api.HelloRequest(version="9.0", contract="loam.jobs.v9"))
 
@@ -60,7 +60,7 @@ def test_a_client_of_another_contract_is_told_what_to_do(home):
 def test_it_ends_by_itself_when_nobody_is_connected(tmp_path):
     home = Home(tmp_path, LOAM_ENGINE_IDLE_MS="1500")
     try:
-        home.loam("up")
+        home.here("up")
         home.none_left()
         assert connect.server_record(home.path) is None
         assert "nobody is connected and nothing waits" in (home.path / "server.log").read_text()
@@ -71,7 +71,7 @@ def test_it_ends_by_itself_when_nobody_is_connected(tmp_path):
 def test_a_watch_keeps_it(tmp_path):
     home = Home(tmp_path, LOAM_ENGINE_IDLE_MS="1500")
     try:
-        home.loam("up")
+        home.here("up")
         client = home.client()
         held = client.watch(api.WatchRequest())
         next(held)
@@ -90,40 +90,40 @@ def test_down_refuses_while_a_run_is_under_way_and_force_ends_everything(home):
     home.running(run_id)
     assert {p.state for p in home.client().status(api.StatusRequest()).processes} == {"running"}
 
-    said = home.loam("down", code=1)
+    said = home.here("down", code=1)
     assert "1 run(s) under way" in said.err
     assert "loam down --force" in said.err
-    assert home.loam("run", "show", run_id, "--json").json["job"]["state"] == "running"
+    assert home.here("run", "show", run_id, "--json").json["job"]["state"] == "running"
 
-    home.loam("down", "--force")
+    home.here("down", "--force")
     home.none_left(1.0)
-    assert "no server runs" in home.loam("down").out
+    assert "no server runs" in home.here("down").out
     # It was given back, so the next server runs it again.
-    home.loam("up")
+    home.here("up")
     assert home.get(run_id).job.state.name in ("READY", "RUNNING")
 
 
 def test_a_server_on_another_host_is_named(home):
-    home.loam("up")
-    home.loam("down")
+    home.here("up")
+    home.here("down")
     home.path.joinpath("server.json").write_text(
         '{"pid": 1, "url": "http://127.0.0.1:1", "host": "hal", "boot_id": "x"}'
     )
     for command in (["up"], ["status"], ["run", "list"], ["down"]):
-        said = home.loam(*command, code=5)
+        said = home.here(*command, code=5)
         assert "runs on hal" in said.err, said
-    assert not home.processes()
+    home.none_left()
     home.path.joinpath("server.json").unlink()
 
 
 def test_a_record_of_before_the_last_boot_means_nothing(home):
-    home.loam("up")
-    home.loam("down")
+    home.here("up")
+    home.here("down")
     host, _ = config.host()
     home.path.joinpath("server.json").write_text(
         f'{{"pid": 1, "url": "http://127.0.0.1:1", "host": "{host}", "boot_id": "an earlier one"}}'
     )
-    home.loam("up")
+    home.here("up")
     assert home.record()["pid"] != 1
 
 
@@ -131,8 +131,8 @@ def test_a_home_with_spaces_and_umlauts_works(tmp_path):
     home = Home(tmp_path, name="mein häuschen im grünen")
     try:
         text = "spark.sql('create database lake')\nspark.range(3).writeTo('lake.t').create()\n"
-        home.loam("run", "submit", home.file("größe.py", text), "--wait")
-        assert "3 rows" in home.loam("table", "show", "lake.t").out
+        home.here("run", "submit", home.file("größe.py", text), "--wait")
+        assert "3 rows" in home.here("table", "show", "lake.t").out
     finally:
         home.close()
 
@@ -181,14 +181,14 @@ def test_a_fault_in_loam_toml_is_named_and_nothing_starts(home, text, words):
 
 def test_loam_toml_is_refused_in_words_by_the_command(home):
     home.work.joinpath("loam.toml").write_text("lease = 3\n")
-    said = home.loam("up", code=2)
+    said = home.here("up", code=2)
     assert f"{home.work / 'loam.toml'}: unknown key 'lease'" in said.err
     home.work.joinpath("loam.toml").unlink()
     assert not home.path.exists()
 
 
 def test_status_starts_nothing(home):
-    assert "is not running. Start it with: loam up" in home.loam("status", code=5).err
+    assert "is not running. Start it with: loam up" in home.here("status", code=5).err
     with pytest.raises(Unavailable):
         home.client()
     assert not home.processes()
