@@ -73,7 +73,22 @@ def words(error: BaseException) -> str:
     """Give the message and the notes that were added to it."""
     if isinstance(error, SyntaxError):
         return "".join(traceback.format_exception_only(error)).strip()
-    return "\n".join([str(error).strip() or type(error).__name__, *getattr(error, "__notes__", ())])
+    said = _grpc_words(error) or str(error).strip() or type(error).__name__
+    return "\n".join([said, *getattr(error, "__notes__", ())])
+
+
+def _grpc_words(error: BaseException) -> str:
+    """What a gRPC error says; its own text begins with its class and buries the words. "" for any other error."""
+    code, details = getattr(error, "code", None), getattr(error, "details", None)
+    if not (callable(code) and callable(details)):
+        return ""
+    try:
+        name, said = getattr(code(), "name", ""), str(details() or "").strip()
+    except Exception:
+        return ""
+    if name == "UNAVAILABLE":
+        return f"the Spark server went away while it was asked ({said or name}); run it again"
+    return f"{name}: {said}" if name and said else said
 
 
 def condition(error: BaseException) -> str | None:
