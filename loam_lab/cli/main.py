@@ -11,7 +11,7 @@ import click
 
 from loam_lab import config
 from loam_lab.cli import out
-from loam_lab.errors import LoamError
+from loam_lab.errors import LoamError, Unavailable
 from loam_lab.version import __version__
 
 
@@ -68,11 +68,16 @@ def down(ctx: click.Context, force: bool, as_json: bool) -> None:
 
     settings = config.load(_flags(ctx))
     record = connect.server_record(settings.home)
-    if record is None or connect.is_gone(settings.home):
+    try:
+        if record is None:
+            message = _end_orphans(settings.home)
+        else:
+            message = ctx.obj(start=False).shutdown(api.ShutdownRequest(force=force)).message
+            connect.await_end(settings.home, int(record["pid"]))
+    except Unavailable:
+        if not connect.is_gone(settings.home):
+            raise
         message = _end_orphans(settings.home)
-    else:
-        message = ctx.obj(start=False).shutdown(api.ShutdownRequest(force=force)).message
-        connect.await_end(settings.home, int(record["pid"]))
     out.print_json({"message": message}) if as_json else click.echo(message)
 
 

@@ -63,3 +63,27 @@ def test_what_died_with_the_server_is_started_anew(home):
 
     assert again.endpoint != first.endpoint
     assert again.catalog_url == first.catalog_url
+
+
+def test_down_ends_what_a_killed_server_left(home):
+    home.here("up")
+    open_spark(home)
+    kill(home.record()["pid"])
+
+    said = home.here("down").out
+
+    assert "no server runs here; ended what it had left: sail, catalog" in said
+    home.none_left()
+
+
+def test_a_client_that_comes_while_the_server_ends_gets_the_next_one(home):
+    home.here("up")
+    open_spark(home)
+    first = home.record()["pid"]
+    ending = home.start("down")
+    until(lambda: not (home.path / "server.json").exists() or ending.poll() is not None, what="the end's begin")
+
+    home.here("up")
+
+    assert home.record()["pid"] != first
+    assert ending.wait(timeout=30) == 0
