@@ -110,6 +110,8 @@ def prepare_home(home: Path, *, mounts: str | None = None) -> None:
         )
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(home.iterdir()):  # never a folder that holds something else: it may be one that others need
+            home.chmod(0o700)
         probe = home / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
@@ -136,6 +138,13 @@ def network_file_system(path: Path, *, mounts: str | None = None) -> str:
         if (target == Path(point) or Path(point) in target.parents) and len(point) >= len(best):
             best, kind = point, right.split()[0]
     return kind if kind in _NETWORK else ""
+
+
+def past_proxies(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables that let programs reach this machine directly, whatever proxy `env` sets for the rest."""
+    named = [host for host in (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",") if host.strip()]
+    direct = ",".join(dict.fromkeys([*named, "127.0.0.1", "localhost"]))
+    return {"NO_PROXY": direct, "no_proxy": direct}
 
 
 def host() -> tuple[str, str]:
@@ -169,6 +178,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}: {error}", field=str(path)) from None
     engines = content.pop("engines", {})
+    if not isinstance(engines, dict):
+        raise Invalid(f"{path}: engines is {engines!r}; a table is wanted: [engines]", field="engines")
     flat = {**content, **({"python": engines["python"]} if "python" in engines else {})}
     for key in (*flat, *(f"engines.{key}" for key in engines if key != "python")):
         if key not in _KEYS:
@@ -182,6 +193,8 @@ def _value(where: str, key: str, value: Any) -> Any:
     wanted = _KEYS[key].type
     if wanted == "int":
         try:
+            if isinstance(value, bool | float):
+                raise TypeError(value)
             number = int(value)
         except (TypeError, ValueError):
             raise Invalid(f"{where}: {key} is {value!r}; a whole number is wanted", field=key) from None

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from loam_lab import errors
-from loam_lab.engines import wire
+from loam_lab.engines import faults, wire
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def open_session(
         if table_format is not None:
             session.conf.set("spark.sql.sources.default", table_format)
     except Exception as error:
-        raise errors.EngineError(f"the Spark session was refused: {error}") from error
+        raise errors.EngineError(f"the Spark session was refused: {faults.words(error)}") from error
     if make_default:
         adopt(session, remote)
     return session

@@ -112,8 +112,9 @@ def serve(settings: config.Config) -> None:
             threading.Thread(target=_reconcile, args=(jobs,), name="loam-reconcile", daemon=True).start()
             _write_record(home, listener.getsockname()[1])
             log.info("loam-lab %s serves %s on port %d", __version__, home, listener.getsockname()[1])
-            _wait(ending, lambda: why_stay(store, presence))
+            _wait(ending, lambda: why_stay(store, presence), look_s=min(_IDLE_LOOK_S, settings.engine_idle_ms / 1000))
             _forget_record(home)
+            desk.stop_worker()
             web.stop()
     finally:
         scheduler.stop()
@@ -169,8 +170,8 @@ class _Web:
             asyncio.run(self._server.serve(sockets=[self._listener]))
 
 
-def _wait(ending: threading.Event, stays: Callable[[], str]) -> None:
-    while not ending.wait(_IDLE_LOOK_S):
+def _wait(ending: threading.Event, stays: Callable[[], str], *, look_s: float) -> None:
+    while not ending.wait(look_s):
         if not stays():
             log.info("nobody is connected and nothing waits")
             return
