@@ -6,16 +6,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from loam_lab.lab.views import RUN_MIME
 from loam_lab.worker.relay import Relay
 
 
 class Capture:
-    """Listens to one cell. `start` and `stop` are called in the thread that runs it."""
+    """Listens to one cell. `start` and `stop` are called in the thread that runs it.
 
-    def __init__(self, shell: Any, relay: Relay) -> None:
+    `explain` may add a sentence to an error before it is shown.
+    """
+
+    def __init__(self, shell: Any, relay: Relay, *, explain: Callable[[BaseException], str | None]) -> None:
         self._shell = shell
         self._relay = relay
+        self._explain = explain
         self._undo: list[Callable[[], Any]] = []
 
     def start(self) -> None:
@@ -28,9 +31,11 @@ class Capture:
         show = self._shell._showtraceback
 
         def show_and_keep(kind: Any, error: Any, lines: list[str]) -> None:
+            said = self._explain(error)
+            lines = [*lines, *([said] if said and said not in "".join(lines) else ())]
             show(kind, error, lines)
             self._relay.output(
-                {"output_type": "error", "ename": kind.__name__, "evalue": str(error), "traceback": list(lines)}
+                {"output_type": "error", "ename": kind.__name__, "evalue": str(error), "traceback": lines}
             )
 
         self._shell._showtraceback = show_and_keep
@@ -50,16 +55,17 @@ class Capture:
             self._relay.log(name, text)
             return written
 
+        is_own = "write" not in getattr(stream, "__dict__", {"write": None})
         try:
             stream.write = write_and_keep
         except AttributeError:
             return
-        self._undo.append(lambda: setattr(stream, "write", write))
+        self._undo.append(lambda: delattr(stream, "write") if is_own else setattr(stream, "write", write))
 
     def _hook(self, source: Any, kind: str) -> None:
         def hear(message: dict[str, Any]) -> dict[str, Any]:
             content = message["content"]
-            if message["header"]["msg_type"] == kind and RUN_MIME not in content["data"]:
+            if message["header"]["msg_type"] == kind:
                 output = {"output_type": kind, "data": content["data"], "metadata": content.get("metadata", {})}
                 if kind == "execute_result":
                     output["execution_count"] = content.get("execution_count")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from loam_lab.engines.interrupt import Interrupter
     from loam_lab.engines.origins import Origins
     from loam_lab.worker.heartbeat import Heartbeat
+
+_SPARK = ("pyspark.sql.connect.session", "pyspark.sql.connect.client.reattach", "pyspark.sql.functions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Kernel:
         self._origins: Origins | None = None
         self._lock = threading.RLock()
         self._watching: threading.Thread | None = None
+        self._importing: threading.Thread | None = None
+        self._ended = threading.Event()
         self.spark: Spark | None = None
         self.label: Callable[[], str] = lambda: "?"
         self.report: Callable[[], Any] = lambda: None
@@ -73,6 +79,12 @@ class Kernel:
             self._origins = Origins()
         return self._origins
 
+    def import_spark_aside(self) -> None:
+        """Begin to import pyspark, which takes longer than starting Sail, while the server starts that."""
+        if self._importing is None and _SPARK[0] not in sys.modules:
+            self._importing = threading.Thread(target=_import_spark, name="loam-import", daemon=True)
+            self._importing.start()
+
     def open_engine(self) -> Any:
         """Have the server start Sail and the catalog if need be; says where they are."""
         from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -94,6 +106,8 @@ class Kernel:
         Raises:
             Unavailable: the engine does not answer. EngineError: it refuses the session.
         """
+        if self._importing is not None:
+            self._importing.join()
         from loam_lab.engines import interrupt, origins, session, writes
 
         self.forget_session()
@@ -111,8 +125,28 @@ class Kernel:
             self.origins.note_ended(self.spark.session_id, datetime.now(UTC))
             self.spark = None
 
+    def check_session(self) -> None:
+        """An error says that a session is gone: forget ours if it is that one, not if it was an older one's."""
+        from loam_lab.engines import faults, wire
+
+        spark = self.spark
+        if spark is None:
+            return
+        try:
+            wire.probe(spark.remote)
+            spark.session.conf.get("spark.sql.session.timeZone")
+        except Exception as error:
+            if isinstance(error, errors.Unavailable) or faults.is_session_lost(error):
+                self.forget_session()
+
+    def note_frames(self, shell: Any, *, ended: bool = False) -> None:
+        """Remember the DataFrames among the notebook's variables as made by the cell that runs, or has just ended."""
+        count = shell.execution_count - 1 if ended else shell.execution_count
+        self.origins.note_frames(shell.user_ns, f"[{count}]")
+
     def close(self) -> None:
-        """The extension is unloaded or the kernel ends: let go of the session quickly."""
+        """The extension is unloaded: nothing is held any more. `spark` goes on working, unrecorded."""
+        self._ended.set()
         if self._heartbeat is not None:
             self._heartbeat.stop()
 
@@ -126,12 +160,22 @@ class Kernel:
         from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
         from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
-        after, pause = "", threading.Event()
-        while True:
+        after = ""
+        while not self._ended.is_set():
             try:
                 for reply in self.jobs.watch(api.WatchRequest(after=after, kinds=[pb.EventKind.CANCEL_REQUESTED])):
                     after = reply.cursor
+                    if self._ended.is_set():
+                        return
                     if reply.events and self._heartbeat is not None:
                         self._heartbeat.soon()
             except errors.LoamError:
-                pause.wait(2.0)
+                self._ended.wait(2.0)
+
+
+def _import_spark() -> None:
+    for name in _SPARK:
+        try:
+            importlib.import_module(name)
+        except Exception:  # said where it is needed
+            return

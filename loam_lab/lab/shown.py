@@ -48,17 +48,21 @@ def show_table(kernel: Kernel, name: str) -> None:
 def show_run(kernel: Kernel, run_id: str) -> None:
     """Display a run: how it ended, what it wrote, what it printed and displayed."""
     found = kernel.jobs.get(api.GetRequest(job_id=run_id))
-    job = found.job or pb.Job()
+    job, now = found.job or pb.Job(), int(time.time() * 1000)
     failure = found.outcome.failure if found.outcome else None
     view = views.RunView(
         run_id=job.id,
         name=job.task.name if job.task else "",
         state=words.state(job),
-        elapsed_ms=words.length_ms(job, int(time.time() * 1000)),
+        elapsed_ms=words.length_ms(job, now),
         text=job.progress.text if job.progress else "",
         error=f"{failure.kind}: {failure.message}" if failure else job.error,
-        notes=(f"by {job.actor}, {words.instant(job.created_at_ms)}", f"attempts: {len(found.attempts)}"),
         snapshots=tuple(found.snapshots),
+        about=(
+            f"{words.ago(job.created_at_ms, now)} · {words.instant(job.created_at_ms)} · by {job.actor} · "
+            f"{len(found.attempts)} attempt{'s' if len(found.attempts) != 1 else ''}",
+        ),
+        engine=job.task.engine if job.task else "",
     )
     display(views.run_bundle(view), raw=True)
     printed = "".join(
