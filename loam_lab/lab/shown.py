@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -31,6 +33,8 @@ def command(given: list[str], kernel: Kernel) -> None:
         show_table(kernel, arguments[2])
     elif is_plain and arguments[:2] == ["run", "show"] and len(arguments) == 3:
         show_run(kernel, arguments[2])
+    elif is_plain and arguments[:2] == ["run", "list"]:
+        list_runs(kernel, arguments[2:])
     else:
         _as_command(arguments, kernel)
 
@@ -43,6 +47,19 @@ def show_table(kernel: Kernel, name: str) -> None:
         views.TABLE_MIME, record, _table_html(found, wrote), click.unstyle(tables.as_text(found, wrote))
     )
     display(bundle, raw=True)
+
+
+def list_runs(kernel: Kernel, options: list[str]) -> None:
+    """Display the list of runs."""
+    with _usage_errors(["run", "list", *options]):
+        context = runs.list_runs.make_context("run list", list(options))
+        found = kernel.jobs.list(runs.wanted(**context.params))
+    if not found.jobs:
+        print("no runs" + (" like that" if options else " yet") + ". A %%loam spark cell makes one")  # noqa: T201
+        return
+    now = int(time.time() * 1000)
+    text = runs.table_of(found.jobs)
+    display(views.runs_bundle(found.jobs, now_ms=now, more=bool(found.next), text=text), raw=True)
 
 
 def show_run(kernel: Kernel, run_id: str) -> None:
@@ -59,8 +76,8 @@ def show_run(kernel: Kernel, run_id: str) -> None:
         error=f"{failure.kind}: {failure.message}" if failure else job.error,
         snapshots=tuple(found.snapshots),
         about=(
-            f"{words.ago(job.created_at_ms, now)} · {words.instant(job.created_at_ms)} · by {job.actor} · "
-            f"{len(found.attempts)} attempt{'s' if len(found.attempts) != 1 else ''}",
+            f"{words.ago(job.created_at_ms, now)} · {words.instant(job.created_at_ms)} · by {job.actor}",
+            *([f"ran {len(found.attempts)} times"] if len(found.attempts) > 1 else ()),
         ),
         engine=job.task.engine if job.task else "",
     )
@@ -81,10 +98,19 @@ def _in_full(given: list[str]) -> list[str]:
 
 
 def _as_command(arguments: list[str], kernel: Kernel) -> None:
-    try:
+    with _usage_errors(arguments):
         main.cli.main(args=arguments, prog_name="%loam", standalone_mode=False, obj=lambda **_: kernel.jobs)
+
+
+@contextmanager
+def _usage_errors(arguments: list[str]) -> Iterator[None]:
+    """What click says of a wrong command, as the notebook says it."""
+    try:
+        yield
     except click.ClickException as error:
         raise UsageError(f"%loam {' '.join(arguments)}: {error.format_message()}") from None
+    except click.exceptions.Exit:
+        return
     except SystemExit as error:
         if error.code not in (0, None):
             raise UsageError(f"%loam {' '.join(arguments)}: the run did not succeed (exit {error.code})") from None
