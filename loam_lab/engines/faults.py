@@ -5,6 +5,7 @@ The rule kept here: an engine's answer to our own interrupt is never a failure, 
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from loam_lab import errors
 from loam_lab.engines.base import CANCELLED, RunError
 
 LOST = "SessionLost"
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parent.parent)
 _FOREIGN = (_HERE, *{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}, "<frozen ")
 
 # Sail's "operation not found" is what a cancelled call gets; real Spark says OPERATION_CANCELED.
@@ -35,6 +36,7 @@ _LOST_WORDS = (
     "Stream removed",
     "RETRIES_EXCEEDED",  # what pyspark 4.0 says of a server that is gone
 )
+_GRPC_DETAILS = re.compile(r'^<.*RPC that terminated with:.*?details = "(.+?)"\n', re.DOTALL)
 _LOST_CLASSES = ("SessionNotSameException",)
 _TRANSIENT_WORDS = ("StatusCode.UNAVAILABLE", "CommitFailedException", "commit conflict", "Too many requests")
 
@@ -73,7 +75,10 @@ def words(error: BaseException) -> str:
     """Give the message and the notes that were added to it."""
     if isinstance(error, SyntaxError):
         return "".join(traceback.format_exception_only(error)).strip()
-    return "\n".join([str(error).strip() or type(error).__name__, *getattr(error, "__notes__", ())])
+    text = str(error).strip()
+    if wrapped := _GRPC_DETAILS.search(text):  # gRPC's own text is a screen of which one line is meant for people
+        text = wrapped[1]
+    return "\n".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
 def condition(error: BaseException) -> str | None:
@@ -91,8 +96,13 @@ def own_frames(tb: TracebackType | None, *, path: str | None = None) -> tuple[st
     if path is not None:
         start = next((number for number, frame in enumerate(summary) if frame.filename == path), 0)
         summary = traceback.StackSummary.from_list(summary[start:])
-    own = [frame for frame in summary if not frame.filename.startswith(_FOREIGN)]
+    own = [frame for frame in summary if is_own(frame.filename)]
     return tuple(line.rstrip("\n") for line in traceback.format_list(own))
+
+
+def is_own(filename: str) -> bool:
+    """Tell whether this is the user's own code: no library, not Python's, not ours."""
+    return not filename.startswith(_FOREIGN)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -7,6 +7,8 @@ cannot be opened the cell is refused, so nothing runs unrecorded.
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +43,6 @@ class Attached:
         self._is_whole = False
         self._shown: tuple[Any, Capped] | None = None
         kernel.report = lambda: self._run.relay if self._run else None
-        kernel.label = lambda: f"[{shell.execution_count}]"
 
     def pre(self, info: Any) -> None:
         """Before a cell: open the record of a `%%loam spark` cell. Never raises: `visit` refuses the cell instead."""
@@ -49,6 +50,7 @@ class Attached:
             self._nested += 1
             return
         self._refusal = self._shown = None
+        self._kernel.label = f"[{self._shell.execution_count}]"
         began = monotonic()
         try:
             cell = cells.parse(info.raw_cell)
@@ -77,7 +79,7 @@ class Attached:
         # Only the cell as a whole: `%%timeit` and `%%time` pass their own trees through here, too.
         is_whole, self._is_whole = self._is_whole, False
         if is_whole and isinstance(node, ast.Module) and node.body and isinstance(last := node.body[-1], ast.Expr):
-            self._shell.user_ns[_SHOW] = self._show
+            setattr(builtins, _SHOW, self._show)  # `%reset` in the cell empties the notebook's own names
             show = ast.copy_location(ast.Name(_SHOW, ast.Load()), last.value)
             last.value = ast.copy_location(ast.Call(show, [last.value], []), last.value)
         return node
@@ -87,13 +89,14 @@ class Attached:
         if self._nested:
             self._nested -= 1
             return
-        self._shell.user_ns.pop(_SHOW, None)
+        vars(builtins).pop(_SHOW, None)
         self._is_whole = False
         run, self._run = self._run, None
         if run is not None:
-            run.close(result.error_before_exec or result.error_in_exec)
+            # There is no result where something, such as Ctrl-C, broke off the kernel's own code around the cell.
+            run.close(sys.exc_info()[1] if result is None else result.error_before_exec or result.error_in_exec)
         elif self._kernel.spark is not None:
-            self._kernel.note_frames(self._shell)
+            self._kernel.note_frames(self._shell.user_ns)
 
     def bundle(self, value: Any) -> tuple[dict[str, str], dict[str, Any]] | None:
         """How a Spark DataFrame is displayed: the rows that were taken in the cell; None leaves it to others."""

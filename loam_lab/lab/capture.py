@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from loam_lab.engines import faults
 from loam_lab.worker.relay import Relay
 
 
@@ -40,6 +41,14 @@ class Capture:
 
         self._shell._showtraceback = show_and_keep
         self._undo.append(lambda: setattr(self._shell, "_showtraceback", show))
+        show_any = self._shell.showtraceback
+
+        def show_in_short(*given: Any, **named: Any) -> None:
+            _shorten(sys.exc_info()[1])
+            show_any(*given, **named)
+
+        self._shell.showtraceback = show_in_short
+        self._undo.append(lambda: setattr(self._shell, "showtraceback", show_any))
 
     def stop(self) -> None:
         """End; everything is as it was."""
@@ -74,3 +83,15 @@ class Capture:
 
         source.register_hook(hear)
         self._undo.append(lambda: source.unregister_hook(hear))
+
+
+def _shorten(error: BaseException | None) -> None:
+    """End the traceback of a Ctrl-C at the user's own code: to draw pyspark's frames takes a second and says nothing."""
+    if not isinstance(error, KeyboardInterrupt):
+        return
+    link, own = error.__traceback__, None
+    while link is not None:
+        own = link if faults.is_own(link.tb_frame.f_code.co_filename) else own
+        link = link.tb_next
+    if own is not None:
+        own.tb_next = None

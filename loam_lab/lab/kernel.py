@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,8 @@ class Kernel:
         self._importing: threading.Thread | None = None
         self._ended = threading.Event()
         self.spark: Spark | None = None
-        self.label: Callable[[], str] = lambda: "?"
+        self.label = "?"
+        """How people call the cell that runs: [7]."""
         self.report: Callable[[], Any] = lambda: None
 
     @property
@@ -115,7 +116,7 @@ class Kernel:
         interrupter = interrupt.Interrupter(opened, engine.endpoint)
         interrupter.install()
         writes.watch(opened, lambda: self.report(), interrupter=interrupter)
-        origins.watch_views(opened, self.origins, lambda: self.label())
+        origins.watch_views(opened, self.origins, lambda: self.label)
         self.spark = Spark(opened, session_id, engine.endpoint, interrupter, engine.catalog_url, engine.catalog_token)
         return self.spark
 
@@ -125,24 +126,24 @@ class Kernel:
             self.origins.note_ended(self.spark.session_id, datetime.now(UTC))
             self.spark = None
 
-    def check_session(self) -> None:
-        """An error says that a session is gone: forget ours if it is that one, not if it was an older one's."""
+    def check_session(self) -> bool:
+        """An error says that a session is gone: forget ours, and say so, if it is that one and not an older one."""
         from loam_lab.engines import faults, wire
 
         spark = self.spark
         if spark is None:
-            return
+            return True
         try:
             wire.probe(spark.remote)
             spark.session.conf.get("spark.sql.session.timeZone")
         except Exception as error:
             if isinstance(error, errors.Unavailable) or faults.is_session_lost(error):
                 self.forget_session()
+        return self.spark is None
 
-    def note_frames(self, shell: Any, *, ended: bool = False) -> None:
-        """Remember the DataFrames among the notebook's variables as made by the cell that runs, or has just ended."""
-        count = shell.execution_count - 1 if ended else shell.execution_count
-        self.origins.note_frames(shell.user_ns, f"[{count}]")
+    def note_frames(self, namespace: Mapping[str, Any]) -> None:
+        """Remember the new DataFrames among the notebook's variables as made by the cell that runs."""
+        self.origins.note_frames(namespace, self.label)
 
     def close(self) -> None:
         """The extension is unloaded: nothing is held any more. `spark` goes on working, unrecorded."""

@@ -69,7 +69,10 @@ class LoamMagics(Magics):  # type: ignore[misc]
         %loam session new                                a fresh Spark session for the next cell
         %loam status | up | down
         """
-        words = shlex.split(line)
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise UsageError(f"%loam {line}: {error}") from None
         if cell is not None:
             raise UsageError(f"%%loam {words[0] if words else ''}: no such cell; known: %%loam spark. See %loam?")
         if not words:

@@ -34,6 +34,9 @@ from loam_lab.worker.heartbeat import Held
 from loam_lab.worker.relay import Relay
 
 _NEW_SESSION = "a new Spark session: the last one has ended, and its temporary views with it"
+_SESSION_GONE = (
+    "the Spark session is gone. The next cell opens a new one; make DataFrames and temporary views of this one again"
+)
 _NOT_SEEN = "the server lost sight of this kernel, so the run is recorded as failed; what the cell does now is not kept"
 
 
@@ -95,7 +98,7 @@ class AttachedRun:
             with self._ending:
                 self._is_over = True
             self._end_hearing()
-            self._kernel.note_frames(self._shell, ended=True)
+            self._kernel.note_frames(self._shell.user_ns)
             # Ctrl-C in a cell that awaits comes as a cancelled task.
             stopped = self._cancel_asked or isinstance(error, KeyboardInterrupt | asyncio.CancelledError)
             if error is None:
@@ -103,8 +106,8 @@ class AttachedRun:
             elif isinstance(error, asyncio.CancelledError) or faults.is_cancelled(error, interrupted=stopped):
                 self._end_cancelled()
             else:
-                if faults.is_session_lost(error):
-                    self._kernel.check_session()
+                if faults.is_session_lost(error) and self._kernel.check_session():
+                    self._notes.append(_SESSION_GONE)
                 self._failure = faults.classify(error, interrupted=stopped)
                 self._complete("failed")
 
@@ -179,7 +182,7 @@ class AttachedRun:
 
     def _explain(self, error: BaseException) -> str | None:
         """What to add to an error that comes of a session that ended: which cells to run again."""
-        self._kernel.note_frames(self._shell)
+        self._kernel.note_frames(self._shell.user_ns)
         current = self._spark.session_id if self._spark is not None else ""
         text = f"{self.cell.source}\n{error}" if faults.is_session_lost(error) else str(error)
         said = self._kernel.origins.explain(text, current)

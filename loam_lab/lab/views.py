@@ -92,7 +92,9 @@ def run_bundle(view: RunView) -> dict[str, Any]:
             "progress": {"text": view.text, "fraction": view.fraction},
             "error": view.error,
             "snapshots": [
-                {"table": s.table, "snapshot_id": s.snapshot_id, "operation": s.operation} for s in view.snapshots
+                {"table": s.table, "snapshot_id": s.snapshot_id, "operation": s.operation}
+                for s in view.snapshots
+                if s.snapshot_id
             ],
         },
         "text/html": _run_html(view),
