@@ -86,7 +86,7 @@ class Capture:
 
 
 def _shorten(error: BaseException | None) -> None:
-    """End the traceback of a Ctrl-C at the user's own code: to draw pyspark's frames takes a second and says nothing."""
+    """End the traceback of a Ctrl-C at the user's own code: drawing pyspark's frames takes a second for nothing."""
     if not isinstance(error, KeyboardInterrupt):
         return
     link, own = error.__traceback__, None

@@ -128,7 +128,7 @@ def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
     sub = views.SUB
     facts = " · ".join(f"<bdi>{escape(fact)}</bdi>" for fact in tables.facts(found))
     snapshots = views.table_html(
-        [("snapshot", "id"), ("operation", ""), ("rows", "count"), ("files", "count"), ("when", ""), ("run", "")],
+        [("snapshot", ""), ("operation", ""), ("rows", "count"), ("files", "count"), ("when", ""), ("run", "")],
         [
             (
                 s.snapshot_id,
@@ -143,8 +143,8 @@ def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
         _of(len(found.snapshots), found.snapshots_in_all, "snapshot"),
     )
     schema = views.table_html(
-        [("id", "int"), ("column", ""), ("type", ""), ("null", "")],
-        [(str(c.id), c.name, c.type, "not null" if c.required else "") for c in found.columns],
+        [("id", "count"), ("column", ""), ("type", ""), ("nullable", "")],
+        [(str(c.id), c.name, c.type, "no" if c.required else "yes") for c in found.columns],
         _of(len(found.columns), len(found.columns), "column"),
     )
     parts = views.table_html(

@@ -6,6 +6,7 @@ All values are escaped here and nowhere else. Only Lab's variables colour it, wi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -104,8 +105,10 @@ def run_bundle(view: RunView) -> dict[str, Any]:
 
 def _facts(view: RunView) -> list[str]:
     facts = [view.name, words.duration(view.elapsed_ms)]
-    if view.text and view.state in ("running", "cancelling"):
-        facts.append(view.text)
+    # The time stands before it: of "running, 41 s, 3 stages" only the stages are news.
+    news = re.sub(r"^running(, [^,]*)?(, )?", "", view.text)
+    if news and view.state in ("running", "cancelling"):
+        facts.append(news)
     if view.session_ms > 100:
         facts.append(f"session {words.duration(view.session_ms)}")
     return [*facts, view.engine]
