@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,15 +101,7 @@ def list_runs(
     jobs: Any, limit: int, states: tuple[str, ...], engine: str, queue: str, tag: str, text: str, as_json: bool
 ) -> None:
     """List runs, newest first."""
-    request = api.ListRequest(
-        limit=check.number(limit, field="--limit", least=1, most=1_000),
-        states=[_STATES[state] for state in states],
-        engine=engine,
-        queue=queue,
-        tag=tag,
-        text=text,
-    )
-    found = jobs().list(request)
+    found = jobs().list(wanted(limit, states, engine, queue, tag, text))
     if as_json:
         out.print_json(out.record(found))
         return
@@ -117,6 +110,31 @@ def list_runs(
             "no runs" + (" like that" if any((states, engine, queue, tag, text)) else " yet") + ". See: loam run --help"
         )
         return
+    click.echo(table_of(found.jobs, style=_style))
+    if found.next:
+        click.echo(f"{len(found.jobs)} runs, older ones exist: --limit N shows more", err=True)
+
+
+def wanted(
+    limit: int, states: tuple[str, ...], engine: str, queue: str, tag: str, text: str, as_json: bool = False
+) -> api.ListRequest:
+    """What the options of `run list` ask for.
+
+    Raises:
+        Invalid: the limit is out of its bounds.
+    """
+    return api.ListRequest(
+        limit=check.number(limit, field="--limit", least=1, most=1_000),
+        states=[_STATES[state] for state in states],
+        engine=engine,
+        queue=queue,
+        tag=tag,
+        text=text,
+    )
+
+
+def table_of(found: Sequence[pb.Job], *, style: Callable[[int, str], str] | None = None) -> str:
+    """Runs as aligned text."""
     now = int(time.time() * 1000)
     rows = [
         [
@@ -128,12 +146,9 @@ def list_runs(
             words.ago(job.created_at_ms, now),
             words.one_line(job.error, 50),
         ]
-        for job in found.jobs
+        for job in found
     ]
-    click.echo(out.columns(rows, ["RUN", "STATE", "NAME", "ENGINE", "TOOK", "WHEN", ""], style=_style))
-    if found.next:
-        shown = f"{len(rows)} runs" if len(rows) > 1 else "1 run"
-        click.echo(f"{shown}, older ones exist: --limit N shows more", err=True)
+    return out.columns(rows, ["RUN", "STATE", "NAME", "ENGINE", "TOOK", "WHEN", ""], style=style)
 
 
 @run.command("show")

@@ -20,7 +20,7 @@ _GRPC = re.compile(
     r'<_\w+ of RPC that terminated with:\s+status = StatusCode\.(?P<code>\w+)\s+details = "(?P<details>.*?)"\n',
     re.DOTALL,
 )
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parent.parent)
 _FOREIGN = (_HERE, *{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}, "<frozen ")
 
 # Sail's "operation not found" is what a cancelled call gets; real Spark says OPERATION_CANCELED.
@@ -111,8 +111,13 @@ def own_frames(tb: TracebackType | None, *, path: str | None = None) -> tuple[st
     if path is not None:
         start = next((number for number, frame in enumerate(summary) if frame.filename == path), 0)
         summary = traceback.StackSummary.from_list(summary[start:])
-    own = [frame for frame in summary if not frame.filename.startswith(_FOREIGN)]
+    own = [frame for frame in summary if is_own(frame.filename)]
     return tuple(line.rstrip("\n") for line in traceback.format_list(own))
+
+
+def is_own(filename: str) -> bool:
+    """Tell whether this is the user's own code: no library, not Python's, not ours."""
+    return not filename.startswith(_FOREIGN)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

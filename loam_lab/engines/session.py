@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from loam_lab import errors
@@ -60,6 +61,7 @@ def calm(session: Any, remote: str) -> None:
     """Bound the client's retries, and take away its work at interpreter exit, which hangs when the server is gone."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
     client = session.client
     if on_exit := getattr(client, "_on_exit", None):  # since pyspark 4.1
         atexit.unregister(on_exit)
