@@ -1,4 +1,4 @@
-"""What a running task can say and ask: `loam.current()`, the same in a worker's thread, in a child and in eager mode."""
+"""What a running task can say and ask: `loam.current()`. The same in a thread, in a child process and in eager mode."""
 
 from __future__ import annotations
 
