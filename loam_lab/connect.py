@@ -31,6 +31,7 @@ _BY_CODE = {
         errors.Invalid,
         errors.NotFound,
         errors.Conflict,
+        errors.KeyConflict,
         errors.Fenced,
         errors.Unauthenticated,
         errors.Denied,

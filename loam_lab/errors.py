@@ -75,3 +75,9 @@ class EngineError(LoamError):
 
 class NoSuchEngine(Invalid):
     """No engine of that name is installed."""
+
+
+class KeyConflict(LoamError):
+    """The job key belongs to a job with another payload; the message names it."""
+
+    code = "already_exists"

@@ -66,7 +66,14 @@ class Lab:
             max_pages=max_pages,
         )
         self.service = LocalJobs(
-            self.store, self.signals, self._who, find_log=find_log, lease_ms=lease_ms, jitter=jitter, home=str(home)
+            self.store,
+            self.signals,
+            self._who,
+            find_log=find_log,
+            lease_ms=lease_ms,
+            jitter=jitter,
+            home=str(home),
+            blobs=home / "blobs",
         )
         self.scheduler = Scheduler(
             self.store, self.signals, quiet=quiet, commits=self.service.commits, lease_ms=lease_ms, sweep_ms=5_000

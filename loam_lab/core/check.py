@@ -13,6 +13,7 @@ MAX_RESULT_BYTES = 16 * 1024 * 1024
 MAX_NAME = 1_000
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_INSTANT = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -39,6 +40,13 @@ def number(value: int, *, field: str, least: int, most: int, unit: str = "") -> 
     """A whole number in its bounds."""
     if not least <= value <= most:
         raise Invalid(f"{field} is {value:,}{unit}; it must be from {least:,} to {most:,}{unit}", field=field)
+    return value
+
+
+def sha256(value: str, *, field: str) -> str:
+    """A hash in hex."""
+    if not _SHA256.fullmatch(value):
+        raise Invalid(f"{field}: {_short(value)} is not a SHA-256 in hex", field=field)
     return value
 
 

@@ -5,6 +5,7 @@ Instants are integers: milliseconds since the Unix epoch, UTC. Durations are mil
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -57,6 +58,8 @@ class EventKind(StrEnum):
     RESUMED = "resumed"
     PROGRESSED = "progressed"
     TABLE_WRITTEN = "table_written"
+    DISMISSED = "dismissed"
+    REDRIVEN = "redriven"
     GIVEN_BACK = "given_back"
     RETRYING = "retrying"
     LEASE_EXPIRED = "lease_expired"
@@ -100,7 +103,8 @@ class Job:
     """The head of a job: everything that a decision needs, nothing that it does not.
 
     `attempt_epoch` names the open attempt (an attached run that was taken back goes on in the attempt it had).
-    `engine_open` says that an engine session of the attempt must be quiet before anything else may run.
+    `engine_open` says that an engine session of the attempt must be quiet before anything else may run. `is_dead`: it
+    failed, nobody was waiting for it, and it was neither redriven nor dismissed.
     """
 
     seq: int
@@ -127,6 +131,9 @@ class Job:
     started_at: int | None = None
     finished_at: int | None = None
     error: str = ""
+    limit_key: str = ""
+    expires_at: int | None = None
+    is_dead: bool = False
 
     @property
     def token(self) -> LeaseToken:
@@ -150,6 +157,7 @@ class AttemptOpened:
 
     epoch: int
     worker: str
+    versions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +170,22 @@ class AttemptClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class Blob:
+    """A large value that lies in a file; hash and size are checked when it is read."""
+
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a job; recorded exactly once."""
+    """The end of a job; recorded exactly once. A large result lies in `blob`."""
 
     state: State
     epoch: int
     result: bytes = b""
     failure: Failure | None = None
+    blob: Blob | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +202,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """The attempt did what was asked; `result` is JSON text."""
+    """The attempt did what was asked; `result` is JSON text, a large one lies in `blob`."""
 
     result: bytes = b""
+    blob: Blob | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,3 +244,11 @@ class NewJob:
     tags: tuple[str, ...] = ()
     root_id: str = ""
     retry_of: str = ""
+    key: str = ""
+    key_until: int = 0
+
+    @property
+    def digest(self) -> bytes:
+        """What a repeated key must agree with: the task and its payload."""
+        parts = (self.engine.encode(), self.name.encode(), self.payload)
+        return hashlib.sha256(b"\0".join(parts)).digest()

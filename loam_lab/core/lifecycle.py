@@ -13,6 +13,7 @@ from loam_lab.core.job import (
     AttemptClosed,
     AttemptEnd,
     AttemptOpened,
+    Blob,
     Cancelled,
     Change,
     Ending,
@@ -50,6 +51,10 @@ TRANSITIONS = (
     Transition(_S.SCHEDULED, _H.NONE, "cancel", (_S.CANCELLED,), "nothing ran, so it ends at once"),
     Transition(_S.READY, _H.NONE, "lease", (_S.RUNNING,), "epoch + 1, an attempt begins"),
     Transition(_S.READY, _H.NONE, "cancel", (_S.CANCELLED,), "nothing ran, so it ends at once"),
+    Transition(_S.SCHEDULED, _H.NONE, "expire", (_S.FAILED,), "it did not start in time"),
+    Transition(_S.READY, _H.NONE, "expire", (_S.FAILED,), "it did not start in time"),
+    Transition(_S.FAILED, _H.NONE, "dismiss", (_S.FAILED,), "a dead letter is put away"),
+    Transition(_S.FAILED, _H.NONE, "redrive", (_S.FAILED,), "a new job was made of a dead letter"),
     Transition(_S.RUNNING, _H.NONE, "extend", (_S.RUNNING,), "the lease lasts longer, counted from now"),
     Transition(
         _S.RUNNING,
@@ -105,7 +110,14 @@ def due(job: Job) -> Change:
 
 
 def lease(
-    job: Job, *, worker: str, lease_ms: int, now: int, attached: bool = False, engine_open: bool = False
+    job: Job,
+    *,
+    worker: str,
+    lease_ms: int,
+    now: int,
+    attached: bool = False,
+    engine_open: bool = False,
+    versions: str = "",
 ) -> Change:
     """Hand the job to `worker` under a new epoch."""
     leased = _move(
@@ -126,7 +138,7 @@ def lease(
         job,
         leased,
         events=(Event(EventKind.LEASED, actor=worker),),
-        opened=AttemptOpened(leased.epoch, worker),
+        opened=AttemptOpened(leased.epoch, worker, versions),
     )
 
 
@@ -157,8 +169,8 @@ def complete(job: Job, token: LeaseToken, ending: Ending, *, now: int, random: f
     """
     check_fence(job, token)
     match ending:
-        case Succeeded(result):
-            return _end(job, "complete", State.SUCCEEDED, AttemptEnd.SUCCEEDED, now=now, result=result)
+        case Succeeded(result, blob):
+            return _end(job, "complete", State.SUCCEEDED, AttemptEnd.SUCCEEDED, now=now, result=result, blob=blob)
         case Cancelled():
             return _end(job, "complete", State.CANCELLED, AttemptEnd.CANCELLED, now=now)
         case Failed(failure, lost=True):
@@ -184,6 +196,25 @@ def request_cancel(job: Job, *, actor: str, now: int) -> Change:
     if job.cancel_requested:
         return Change(job, job)
     return Change(job, _move(job, "cancel", State.RUNNING, cancel_requested=True), events=(asked,))
+
+
+def expire(job: Job, *, now: int) -> Change:
+    """A job that did not start in time fails; whoever asked for it is past needing it."""
+    failure = Failure("Expired", "it had not started when it expired", permanent=True)
+    return _end(job, "expire", State.FAILED, None, now=now, failure=failure)
+
+
+def put_away(job: Job, happening: str, *, actor: str, message: str = "") -> Change:
+    """Take a dead letter from the list: `dismiss`, or `redrive` (the message names the new job). The outcome stays.
+
+    Raises:
+        Conflict: it is no dead letter.
+    """
+    if not job.is_dead:
+        raise Conflict(f"job {job.id!r} is no dead letter; list them with: loam dead list")
+    kind = EventKind.DISMISSED if happening == "dismiss" else EventKind.REDRIVEN
+    after = _move(job, happening, State.FAILED, is_dead=False)
+    return Change(job, after, events=(Event(kind, actor=actor, message=message),))
 
 
 def sweep(job: Job, *, now: int) -> Change:
@@ -278,17 +309,19 @@ def _end(
     *,
     now: int,
     result: bytes = b"",
+    blob: Blob | None = None,
     failure: Failure | None = None,
     **counts: int,
 ) -> Change:
     message = failure.message if failure else ""
-    after = _move(job, happening, state, **_unleased(job), **counts, finished_at=now, error=message)
+    is_dead = state is State.FAILED and not job.attached
+    after = _move(job, happening, state, **_unleased(job), **counts, finished_at=now, error=message, is_dead=is_dead)
     return Change(
         job,
         after,
         events=(Event(EventKind.ENDED, message=message),),
         closed=AttemptClosed(job.attempt_epoch, attempt_end, failure) if attempt_end else None,
-        outcome=Outcome(state, job.epoch, result, failure),
+        outcome=Outcome(state, job.epoch, result, failure, blob),
     )
 
 

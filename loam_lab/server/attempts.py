@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-
 from protobuf import Oneof
 
 from loam_lab.core import check, ids, lifecycle
@@ -14,10 +11,9 @@ from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
 from loam_lab.server import wire
-from loam_lab.server.auth import Principal, Who
+from loam_lab.server.auth import Principal
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, batch, held, lease_length
-from loam_lab.server.signals import Signals
-from loam_lab.store.sqlite import SqliteStore
+from loam_lab.store import queues, steps
 from loam_lab.store.write import Tx
 
 _MAX_OUTPUT_BYTES = 4 * 1024 * 1024
@@ -26,21 +22,6 @@ _LEASE_BYTES = 8 * 1024 * 1024
 
 class Attempts(Calls):
     """The operations under a lease."""
-
-    def __init__(
-        self,
-        store: SqliteStore,
-        signals: Signals,
-        who: Who,
-        *,
-        find_log: commit_log.FindLog,
-        lease_ms: int,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        super().__init__(store, signals, who, find_log)
-        self._lease_ms = lease_ms
-        self._jitter = jitter
-        self._session_secret = store.secret("session_secret")
 
     def extend(self, request: api.ExtendRequest, ctx: Context, /) -> api.ExtendResponse:
         """Keep leases, each on its own; a stalled run goes back to its own kernel."""
@@ -117,6 +98,8 @@ class Attempts(Calls):
                     continue
                 if job.engine_open and head is not None:
                     tx.end_writes(job, head)
+                if change.outcome is not None and change.outcome.blob is not None:
+                    steps.need_blob(tx, job, change.outcome.blob)
                 changes.append(change)
                 jobs[job.id] = change.after
                 results.append(api.CompletionResult(state=wire.state(change.after.state)))
@@ -133,10 +116,12 @@ class Attempts(Calls):
         changes: list[core.Change] = []
         for queue in request.queues or ["default"]:
             if len(changes) < limit:
-                ready = tx.ready(
-                    who.namespace, check.word(queue, field="queues"), limit - len(changes), engines=request.engines
-                )
-                changes += [lifecycle.lease(job, worker=worker, lease_ms=lease_ms, now=tx.now) for job in ready]
+                name = check.word(queue, field="queues")
+                ready = queues.next_jobs(tx, who.namespace, name, limit - len(changes), engines=request.engines)
+                changes += [
+                    lifecycle.lease(job, worker=worker, lease_ms=lease_ms, now=tx.now, versions=request.versions[:200])
+                    for job in ready
+                ]
         bodies = tx.bodies(change.after.seq for change in changes)
         fitting: list[core.Change] = []
         size = 0

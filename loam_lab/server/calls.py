@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from protobuf import Message
@@ -33,11 +35,25 @@ class Context(Protocol):
 class Calls:
     """A part of the service: operations over one store."""
 
-    def __init__(self, store: SqliteStore, signals: Signals, who: Who, find_log: commit_log.FindLog) -> None:
+    def __init__(
+        self,
+        store: SqliteStore,
+        signals: Signals,
+        who: Who,
+        *,
+        find_log: commit_log.FindLog = lambda: None,
+        lease_ms: int = 30_000,
+        jitter: Callable[[], float] = random.random,
+        blobs: Path | None = None,
+    ) -> None:
         self.store = store
         self.signals = signals
         self.commits = commit_log.Commits(find_log)
         self._who = who
+        self._lease_ms = lease_ms
+        self._jitter = jitter
+        self._blobs = blobs
+        self._session_secret = store.secret("session_secret")
 
     def read_commits(self) -> None:
         """Read what the catalog committed since the last look, whoever wrote it."""

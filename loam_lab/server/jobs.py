@@ -1,17 +1,20 @@
 """The service loam.jobs.v1 on one store. Each operation is: check, decide (core), apply, answer after the commit.
 
-app.py puts it on a socket; tests call it in process. What holders of leases say is in attempts.py, reading in look.py.
+app.py puts it on a socket; tests call it in process. What holders of leases say is in attempts.py,
+queues, ended jobs, steps and reading in the files of these names.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from loam_lab.core import check, lifecycle
 from loam_lab.core import job as core
-from loam_lab.errors import Conflict, Invalid, Unavailable
+from loam_lab.errors import Conflict, Exhausted, Invalid, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
@@ -19,8 +22,12 @@ from loam_lab.server import wire
 from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, batch, id_prefix, lease_length
+from loam_lab.server.ended import Ended
 from loam_lab.server.look import Look
+from loam_lab.server.queues import Queues
 from loam_lab.server.signals import Deadline, Signals
+from loam_lab.server.steps import Steps
+from loam_lab.store import keys, queues
 from loam_lab.store.read import Reader
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.store.write import Tx
@@ -41,7 +48,7 @@ class Desk(Protocol):
         ...
 
 
-class LocalJobs(Attempts, Look):
+class LocalJobs(Attempts, Queues, Ended, Steps, Look):
     """The jobs service over a store. `stop` ends the server, `stays` says why it does not end by itself."""
 
     def __init__(
@@ -56,11 +63,12 @@ class LocalJobs(Attempts, Look):
         beat_ms: int = 10_000,
         jitter: Callable[[], float] = random.random,
         home: str = "",
+        blobs: Path | None = None,
         stop: Callable[[], str] | None = None,
         stays: Callable[[], str] = lambda: "",
         clients: Callable[[], int] = lambda: 0,
     ) -> None:
-        super().__init__(store, signals, who, find_log=find_log, lease_ms=lease_ms, jitter=jitter)
+        super().__init__(store, signals, who, find_log=find_log, lease_ms=lease_ms, jitter=jitter, blobs=blobs)
         self._desk = desk
         self._beat_ms = beat_ms
         self._home = home
@@ -95,12 +103,16 @@ class LocalJobs(Attempts, Look):
 
         def accept(tx: Tx) -> api.EnqueueResponse:
             reply = api.EnqueueResponse()
-            for index, spec in enumerate(request.jobs):
-                new = _named(f"jobs[{index}]", spec, who, tx.now, alone=len(request.jobs) == 1)
+            accepted = _all_or_none(request.jobs, who, tx.now)
+            _refuse_full(tx, who, accepted)
+            for new in accepted:
+                if (held_by := keys.holder(tx, new)) is not None:
+                    reply.job_ids.append(held_by)
+                    continue
                 job = tx.add(new, lifecycle.enqueue(new.job, actor=who.actor, now=tx.now))
                 reply.job_ids.append(job.id)
                 if lease_to is not None:
-                    reply.leases.append(self._lease_new(tx, job, new, lease_to))
+                    reply.leases.append(self._lease_new(tx, job, lease_to))
             return reply
 
         return self._once(who, request, accept, api.EnqueueResponse)
@@ -176,7 +188,7 @@ class LocalJobs(Attempts, Look):
             raise Conflict(f"{running} run(s) under way; wait for them, or end the server with: loam down --force")
         return api.ShutdownResponse(message=self._stop())
 
-    def _lease_new(self, tx: Tx, job: core.Job, new: core.NewJob, lease_to: api.LeaseTo) -> pb.Lease:
+    def _lease_new(self, tx: Tx, job: core.Job, lease_to: api.LeaseTo) -> pb.Lease:
         change = lifecycle.lease(
             job,
             worker=check.text(lease_to.worker, field="lease_to.worker", most=200),
@@ -202,10 +214,28 @@ def lease_wait_s(request: api.LeaseRequest) -> float:
     return check.number(request.wait_ms, field="wait_ms", least=0, most=60_000, unit=" ms") / 1000
 
 
-def _named(where: str, spec: pb.JobSpec, who: Principal, now: int, *, alone: bool) -> core.NewJob:
-    try:
-        return wire.new_job(spec, namespace=who.namespace, actor=who.actor, now=now)
-    except Invalid as error:
-        if alone:
-            raise
-        raise Invalid(f"{where}: {error}", field=f"{where}.{error.field}") from None
+def _all_or_none(specs: Sequence[pb.JobSpec], who: Principal, now: int) -> list[core.NewJob]:
+    """Every job, or an error that names each refused one (the first 20)."""
+    accepted: list[core.NewJob] = []
+    refused: list[tuple[int, Invalid]] = []
+    for index, spec in enumerate(specs):
+        try:
+            accepted.append(wire.new_job(spec, namespace=who.namespace, actor=who.actor, now=now))
+        except Invalid as error:
+            refused.append((index, error))
+    if not refused:
+        return accepted
+    if len(specs) == 1:
+        raise refused[0][1]
+    named = "; ".join(f"jobs[{index}]: {error}" for index, error in refused[:20])
+    more = f"; and {len(refused) - 20} more" if len(refused) > 20 else ""
+    raise Invalid(f"{len(refused)} of {len(specs)} jobs are refused, so none was accepted: {named}{more}", field="jobs")
+
+
+def _refuse_full(tx: Tx, who: Principal, accepted: Sequence[core.NewJob]) -> None:
+    for name, count in Counter(new.job.queue for new in accepted).items():
+        if queues.is_full(tx, who.namespace, name, count):
+            raise Exhausted(
+                f"queue {name!r} is full ({queues.settings(tx, who.namespace, name).limits.max_waiting:,} may wait); "
+                "nothing was accepted. Try again in 5 s"
+            )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loam_lab.core import check
+from loam_lab.core.job import State
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import wire
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, id_prefix
+from loam_lab.store import queues
 from loam_lab.store.read import Reader
 from loam_lab.store.write import EVENTS
 
@@ -29,6 +31,7 @@ class Look(Calls):
                 attempts=[wire.attempt(attempt) for attempt in reader.attempts(job.seq)],
                 outcome=wire.outcome(reader.outcome(job.seq)),
                 snapshots=[wire.snapshot(snapshot) for snapshot in reader.snapshots_of_job(job)],
+                position=queues.position(reader, job) if job.state is State.READY else 0,
             )
 
         return self.store.read(look)

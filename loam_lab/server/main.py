@@ -88,6 +88,7 @@ def serve(settings: config.Config) -> None:
         lease_ms=settings.lease_ms,
         beat_ms=settings.beat_ms,
         home=str(home),
+        blobs=home / "blobs",
         stop=lambda: _end(ending),
         stays=lambda: why_stay(store, presence),
         clients=presence.count,

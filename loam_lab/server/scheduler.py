@@ -79,7 +79,9 @@ class Scheduler:
             self._store.write(_grant_all)
         self._last_beat = now
         # Look before writing: an idle store is not written to.
-        if self._store.read(lambda reader: bool(reader.due(now, 1) or reader.expired(now, 1))):
+        if self._store.read(
+            lambda reader: bool(reader.due(now, 1) or reader.expired(now, 1) or reader.expiring(now, 1))
+        ):
             self._store.write(_advance)
         for job in self._store.read(lambda reader: reader.quieting()):
             self._quiet_soon(job)
@@ -152,6 +154,7 @@ def _grant_all(tx: Tx) -> None:
 
 def _advance(tx: Tx) -> None:
     tx.apply([lifecycle.due(job) for job in tx.due(tx.now, _STEP)])
+    tx.apply([lifecycle.expire(job, now=tx.now) for job in tx.expiring(tx.now, _STEP)])
     tx.apply([lifecycle.sweep(job, now=tx.now) for job in tx.expired(tx.now, _STEP)])
 
 

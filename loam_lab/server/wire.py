@@ -50,6 +50,10 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
         raise Invalid("job has no task", field="task")
     check.json_text(task.payload or b"{}", field="task.payload", kind=dict)
     run_at = check.instant(spec.run_at_ms, field="run_at_ms") or now
+    expires_at = check.instant(spec.expires_at_ms, field="expires_at_ms")
+    if expires_at and expires_at <= max(run_at, now):
+        raise Invalid("expires_at_ms is not after run_at_ms and now: the job could never start", field="expires_at_ms")
+    key_for_ms = check.number(spec.key_for_ms, field="key_for_ms", least=0, most=31_536_000_000, unit=" ms")
     priority = check.number(spec.priority, field="priority", least=-100, most=100)
     job = core.Job(
         seq=0,
@@ -61,6 +65,8 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
         run_at=run_at,
         created_at=now,
         retry=_retry(spec.retry),
+        limit_key=check.text(spec.limit_key, field="limit_key", most=200, empty=True),
+        expires_at=expires_at or None,
     )
     return core.NewJob(
         job,
@@ -75,6 +81,8 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
             for key, value in spec.headers.items()
         },
         tags=tuple(check.word(tag, field="tags") for tag in spec.tags),
+        key=check.text(spec.key, field="key", most=500, empty=True),
+        key_until=now + key_for_ms if key_for_ms else 0,
     )
 
 
@@ -115,7 +123,7 @@ def ending(message: api.Completion) -> core.Ending:
     match message.how:
         case Oneof(field="succeeded", value=bytes() as result):
             check.json_text(result or b"null", field="succeeded", most=check.MAX_RESULT_BYTES)
-            return core.Succeeded(result)
+            return core.Succeeded(result, blob(message.blob))
         case Oneof(field="failed", value=pb.Failure() as failed):
             return core.Failed(failure(failed), lost=message.lost)
         case Oneof(field="cancelled", value=True):
@@ -123,6 +131,18 @@ def ending(message: api.Completion) -> core.Ending:
         case Oneof(field="released", value=True):
             return core.Released()
     raise Invalid("completion says no ending: succeeded, failed, cancelled or released", field="how")
+
+
+def blob(message: pb.Blob | None) -> core.Blob | None:
+    """A large value's hash and size."""
+    if message is None or not message.sha256:
+        return None
+    return core.Blob(check.sha256(message.sha256, field="blob"), message.size_bytes)
+
+
+def blob_message(value: core.Blob | None) -> pb.Blob | None:
+    """The same as a message."""
+    return pb.Blob(sha256=value.sha256, size_bytes=value.size_bytes) if value else None
 
 
 def failure(message: pb.Failure) -> core.Failure:
@@ -231,6 +251,10 @@ def run(value: records.Run) -> pb.Job:
         retry_of=value.retry_of,
         progress=progress_message(value.progress),
         error=job.error.split("\n", 1)[0],
+        limit_key=job.limit_key,
+        expires_at_ms=job.expires_at or 0,
+        dead_letter=job.is_dead,
+        tombstone=value.tombstone,
     )
 
 
@@ -243,6 +267,7 @@ def attempt(value: records.Attempt) -> pb.Attempt:
         ended_at_ms=value.ended_at or 0,
         end=_END[value.ending],
         failure=failure_message(value.failure),
+        versions=value.versions,
     )
 
 
@@ -256,6 +281,7 @@ def outcome(value: records.StoredOutcome | None) -> pb.Outcome | None:
         failure=failure_message(value.failure),
         at_ms=value.at,
         epoch=value.epoch,
+        blob=blob_message(value.blob),
     )
 
 
@@ -339,6 +365,9 @@ def list_filter(request: api.ListRequest, namespace: str) -> records.Filter:
         tag=request.tag,
         text=request.text,
         actor=request.actor,
+        dead_letters=request.dead_letters,
+        retry_line=request.retry_line,
+        tombstones=request.tombstones,
         before=int(request.after) if request.after else None,
         limit=check.number(request.limit or 25, field="limit", least=1, most=1_000),
     )

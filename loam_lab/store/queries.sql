@@ -3,9 +3,9 @@
 
 -- insert_job --
 INSERT INTO jobs (id, namespace, queue, state, rank, run_at, created_at,
-                  max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name, actor)
+                  max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name, actor, limit_key, expires_at)
 VALUES (:id, :namespace, :queue, :state, :rank, :run_at, :created_at,
-        :max_attempts, :max_lost, :base_ms, :cap_ms, :max_age_ms, :engine, :name, :actor)
+        :max_attempts, :max_lost, :base_ms, :cap_ms, :max_age_ms, :engine, :name, :actor, :limit_key, :expires_at)
 RETURNING seq;
 
 -- insert_body --
@@ -20,20 +20,20 @@ INSERT OR IGNORE INTO tags (tag, seq) VALUES (?, ?);
 UPDATE jobs
    SET state = ?, hold = ?, run_at = ?, epoch = ?, lease_until = ?, lease_ms = ?, worker = ?, attached = ?,
        engine_open = ?, cancel_requested = ?, attempt_epoch = ?, attempts = ?, failures = ?, losses = ?,
-       started_at = ?, finished_at = ?, error = ?
+       started_at = ?, finished_at = ?, error = ?, is_dead = ?
  WHERE seq = ?
    AND epoch = ?            -- the fence
    AND state = ?;
 
 -- open_attempt --
-INSERT INTO attempts (seq, epoch, worker, started_at) VALUES (?, ?, ?, ?);
+INSERT INTO attempts (seq, epoch, worker, started_at, versions) VALUES (?, ?, ?, ?, ?);
 
 -- close_attempt --
 UPDATE attempts SET ended_at = ?, ending = ?, failure = ?
  WHERE seq = ? AND epoch = ? AND ending IS NULL;
 
 -- insert_outcome --
-INSERT INTO outcomes (seq, state, epoch, result, failure, at) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO outcomes (seq, state, epoch, result, failure, at, sha256, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- insert_event --
 INSERT INTO events (namespace, seq, job_id, at, kind, state, hold, epoch, actor, message, run_at, detail)
@@ -52,19 +52,170 @@ SELECT {head} FROM jobs WHERE seq = ?;
 SELECT id FROM jobs WHERE id >= ? AND id < ? AND namespace = ? LIMIT 3;
 
 -- ready_jobs --
--- The next of one queue, in rank order.
+-- The next of one queue among those without a limit key, in rank order.
 SELECT {head} FROM jobs
- WHERE state = 'ready' AND namespace = ? AND queue = ?
+ WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace AND queue = :queue
+   AND (:engines = '[]' OR engine IN (SELECT value FROM json_each(:engines)))
  ORDER BY rank, seq
+ LIMIT :limit;
+
+-- waiting_keys --
+-- The limit keys that have a job waiting, one index jump each, at most 1,000.
+WITH RECURSIVE keys (limit_key, n) AS (
+  SELECT (SELECT min(limit_key) FROM jobs
+           WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue), 1
+   UNION ALL
+  SELECT (SELECT min(j.limit_key) FROM jobs j
+           WHERE j.state = 'ready' AND j.limit_key <> '' AND j.namespace = :namespace AND j.queue = :queue
+             AND j.limit_key > keys.limit_key), n + 1
+    FROM keys
+   WHERE keys.limit_key IS NOT NULL AND n < 1000
+)
+SELECT limit_key FROM keys WHERE limit_key IS NOT NULL;
+
+-- ready_jobs_of_key --
+SELECT {head} FROM jobs
+ WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue AND limit_key = :key
+   AND (:engines = '[]' OR engine IN (SELECT value FROM json_each(:engines)))
+ ORDER BY rank, seq
+ LIMIT :limit;
+
+-- running_by_key --
+SELECT limit_key, count(*) FROM jobs
+ WHERE state = 'running' AND namespace = ? AND queue = ? AND attached = 0
+ GROUP BY limit_key;
+
+-- count_ahead --
+-- How many of the queue come before a place, at most 1,000.
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs
+   WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace AND queue = :queue
+     AND (rank, seq) < (:rank, :seq)
+   UNION ALL
+  SELECT 1 FROM jobs
+   WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue
+     AND (rank, seq) < (:rank, :seq)
+   LIMIT 1000);
+
+-- count_waiting --
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs WHERE state IN ('ready', 'scheduled') AND namespace = :namespace AND queue = :queue
+   LIMIT :most);
+
+-- waiting_in --
+-- What a purge may take: jobs that nobody holds.
+SELECT {head} FROM jobs
+ WHERE state IN ('ready', 'scheduled') AND namespace = ? AND queue = ?
+ ORDER BY seq
  LIMIT ?;
 
--- ready_jobs_of --
--- The same for some engines only.
+-- expiring_jobs --
 SELECT {head} FROM jobs
- WHERE state = 'ready' AND namespace = ? AND queue = ?
-   AND engine IN (SELECT value FROM json_each(?))
- ORDER BY rank, seq
+ WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'ready') AND expires_at <= ?
+ ORDER BY expires_at
  LIMIT ?;
+
+-- next_to_expire --
+SELECT min(expires_at) FROM jobs WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'ready');
+
+-- queue_settings --
+SELECT paused, max_running, max_running_per_key, max_waiting, rate, rate_per_ms, bucket_level, bucket_at
+  FROM queues WHERE namespace = ? AND name = ?;
+
+-- set_queue --
+INSERT INTO queues (namespace, name, paused, max_running, max_running_per_key, max_waiting, rate, rate_per_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (namespace, name) DO UPDATE
+   SET paused = excluded.paused, max_running = excluded.max_running,
+       max_running_per_key = excluded.max_running_per_key, max_waiting = excluded.max_waiting,
+       rate = excluded.rate, rate_per_ms = excluded.rate_per_ms, bucket_level = NULL, bucket_at = NULL;
+
+-- set_bucket --
+UPDATE queues SET bucket_level = ?, bucket_at = ? WHERE namespace = ? AND name = ?;
+
+-- queue_names --
+SELECT name FROM queues WHERE namespace = :namespace
+ UNION
+SELECT DISTINCT queue FROM jobs WHERE namespace = :namespace AND state IN ('ready', 'scheduled', 'running')
+ UNION
+SELECT DISTINCT queue FROM jobs WHERE namespace = :namespace AND is_dead = 1;
+
+-- queue_counts --
+-- (waiting, scheduled, running); each is counted on an index of its own.
+SELECT (SELECT count(*) FROM jobs
+         WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace AND queue = :queue)
+     + (SELECT count(*) FROM jobs
+         WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue),
+       (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND namespace = :namespace AND queue = :queue),
+       (SELECT count(*) FROM jobs WHERE state = 'running' AND namespace = :namespace AND queue = :queue);
+
+-- oldest_waiting --
+-- The first in rank order of those without a key, and the oldest of the keyed ones.
+SELECT min(run_at) FROM (
+  SELECT min(run_at) AS run_at FROM (
+    SELECT run_at FROM jobs
+     WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace AND queue = :queue
+     ORDER BY rank, seq LIMIT 1000)
+   UNION ALL
+  SELECT min(run_at) FROM jobs
+   WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue);
+
+-- dead_in --
+SELECT count(*) FROM jobs WHERE is_dead = 1 AND namespace = ? AND queue = ?;
+
+-- ended_since --
+-- How the queue's last jobs ended, and how long they had waited; a sample where there are very many.
+SELECT state, started_at - run_at FROM jobs
+ WHERE finished_at IS NOT NULL AND namespace = ? AND queue = ? AND finished_at > ?
+ ORDER BY finished_at DESC
+ LIMIT 10000;
+
+-- find_key --
+SELECT seq, digest, until FROM job_keys WHERE namespace = ? AND key = ?;
+
+-- save_key --
+INSERT INTO job_keys (namespace, key, seq, digest, until) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (namespace, key) DO UPDATE
+   SET seq = excluded.seq, digest = excluded.digest, until = excluded.until;
+
+-- find_step --
+SELECT input_hash, result, sha256, size FROM steps WHERE namespace = ? AND root_id = ? AND key = ?;
+
+-- save_step --
+INSERT INTO steps (namespace, root_id, key, input_hash, result, sha256, size, seq, epoch, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (namespace, root_id, key) DO UPDATE
+   SET input_hash = excluded.input_hash, result = excluded.result, sha256 = excluded.sha256, size = excluded.size,
+       seq = excluded.seq, epoch = excluded.epoch, at = excluded.at;
+
+-- root_of --
+SELECT root_id FROM bodies WHERE seq = ?;
+
+-- add_blob --
+INSERT OR IGNORE INTO blobs (seq, sha256, size) VALUES (?, ?, ?);
+
+-- blob_of --
+SELECT size FROM blobs WHERE seq = ? AND sha256 = ?;
+
+-- blob_of_line --
+-- A step's value belongs to every job of the line of retries.
+SELECT s.size FROM steps s JOIN bodies b ON b.root_id = s.root_id
+ WHERE b.seq = ? AND s.sha256 = ? AND s.namespace = ?;
+
+-- blob_is_needed --
+SELECT EXISTS (SELECT 1 FROM blobs WHERE sha256 = ?);
+
+-- forget_body --
+UPDATE bodies SET payload = x'', headers = '{}' WHERE seq = ?;
+
+-- forget_outcome --
+UPDATE outcomes SET result = x'', failure = NULL, sha256 = '', size = 0 WHERE seq = ?;
+
+-- bury --
+UPDATE jobs SET tombstone = 1, is_dead = 0, error = '' WHERE seq = ? AND finished_at IS NOT NULL;
+
+-- blobs_of_job --
+SELECT sha256 FROM blobs WHERE seq = ?;
 
 -- due_jobs --
 SELECT {head} FROM jobs
@@ -105,7 +256,7 @@ SELECT b.seq, j.engine, j.name, b.payload, b.timeout_ms, b.headers
  WHERE b.seq IN (SELECT value FROM json_each(?));
 
 -- attempts_of --
-SELECT epoch, worker, started_at, ended_at, ending, failure FROM attempts WHERE seq = ? ORDER BY epoch;
+SELECT epoch, worker, started_at, ended_at, ending, failure, versions FROM attempts WHERE seq = ? ORDER BY epoch;
 
 -- sessions_of --
 -- Every engine session that an attempt of the job opened, newest first.
@@ -115,7 +266,7 @@ SELECT epoch, session, endpoint FROM attempts WHERE seq = ? AND session <> '' OR
 UPDATE attempts SET session = ?, endpoint = ? WHERE seq = ? AND epoch = ? AND ending IS NULL;
 
 -- outcome_of --
-SELECT state, epoch, result, failure, at FROM outcomes WHERE seq = ?;
+SELECT state, epoch, result, failure, at, sha256, size FROM outcomes WHERE seq = ?;
 
 -- save_progress --
 INSERT INTO progress (seq, record) VALUES (?, ?)
@@ -141,6 +292,49 @@ UPDATE writes SET ended = ? WHERE seq = ? AND ended IS NULL;
 -- Writes that were in flight at a place of the catalog's log.
 SELECT seq, epoch, table_name, started, ended FROM writes
  WHERE (ended IS NULL OR ended >= :place) AND started < :place;
+
+-- release_blobs --
+DELETE FROM blobs WHERE seq = ?;
+
+-- forget_outputs --
+DELETE FROM outputs WHERE seq = ?;
+
+-- forget_attempts --
+DELETE FROM attempts WHERE seq = ?;
+
+-- forget_progress --
+DELETE FROM progress WHERE seq = ?;
+
+-- forget_tags --
+DELETE FROM tags WHERE seq = ?;
+
+-- forget_writes --
+DELETE FROM writes WHERE seq = ?;
+
+-- forget_steps --
+DELETE FROM steps WHERE seq = ?;
+
+-- forget_key --
+DELETE FROM job_keys WHERE seq = ?;
+
+-- forget_events_of --
+DELETE FROM events WHERE seq = ?;
+
+-- forget_snapshot_runs --
+DELETE FROM snapshot_runs WHERE seq = ?;
+
+-- forget_whole_outcome --
+DELETE FROM outcomes WHERE seq = ?;
+
+-- forget_whole_body --
+DELETE FROM bodies WHERE seq = ?;
+
+-- forget_job --
+DELETE FROM jobs WHERE seq = ? AND finished_at IS NOT NULL;
+
+-- forget_events --
+-- Old events go in one piece from the beginning, so that a watcher finds a gap and never a hole.
+DELETE FROM events WHERE cursor IN (SELECT cursor FROM events WHERE at < ? ORDER BY cursor LIMIT ?);
 
 -- last_commit --
 SELECT coalesce(max(place), 0) FROM snapshots;

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Job, State
+from loam_lab.core.job import Blob, Job, State
 from loam_lab.errors import Invalid, NotFound
 from loam_lab.store import records, rows
 from loam_lab.store.sql import HEAD, queries
@@ -20,6 +20,15 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._q = queries()
+
+    def select(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[rows.Row]:
+        """Every row of a statement of queries.sql."""
+        return self._db.execute(self._q[query], parameters).fetchall()
+
+    def select_one(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> rows.Row | None:
+        """The first row of a statement of queries.sql, or None."""
+        found: rows.Row | None = self._db.execute(self._q[query], parameters).fetchone()
+        return found
 
     def job(self, namespace: str, job_id: str) -> Job:
         """The head of a job.
@@ -51,12 +60,12 @@ class Reader:
         return prefix if prefix in found else str(found[0])
 
     def ready(self, namespace: str, queue: str, limit: int, *, engines: Sequence[str] = ()) -> list[Job]:
-        """The next jobs of a queue, in rank order; of some engines only, where any are named."""
-        if engines:
-            found = self._db.execute(self._q["ready_jobs_of"], (namespace, queue, json.dumps(list(engines)), limit))
-        else:
-            found = self._db.execute(self._q["ready_jobs"], (namespace, queue, limit))
-        return [rows.job(row) for row in found]
+        """The next jobs of a queue: at most `limit` of each limit key, in rank order; of some engines, where named."""
+        where = {"namespace": namespace, "queue": queue, "engines": json.dumps(list(engines)), "limit": limit}
+        found = [rows.job(row) for row in self._db.execute(self._q["ready_jobs"], where)]
+        for (key,) in self._db.execute(self._q["waiting_keys"], where).fetchall():
+            found += [rows.job(row) for row in self._db.execute(self._q["ready_jobs_of_key"], {**where, "key": key})]
+        return found
 
     def due(self, now: int, limit: int) -> list[Job]:
         """Scheduled jobs whose time has come."""
@@ -65,6 +74,10 @@ class Reader:
     def expired(self, now: int, limit: int) -> list[Job]:
         """Running jobs whose lease ran out."""
         return [rows.job(row) for row in self._db.execute(self._q["expired_jobs"], (now, limit))]
+
+    def expiring(self, now: int, limit: int) -> list[Job]:
+        """Jobs that have not started and expire now."""
+        return [rows.job(row) for row in self._db.execute(self._q["expiring_jobs"], (now, limit))]
 
     def leased(self) -> list[Job]:
         """Every job under a lease, a stalled one included."""
@@ -76,7 +89,9 @@ class Reader:
 
     def next_instant(self) -> int | None:
         """When the store next needs somebody: the first due job or lease end; None for never."""
-        found = [self._db.execute(self._q[name]).fetchone()[0] for name in ("next_due", "next_expiry")]
+        found = [
+            self._db.execute(self._q[name]).fetchone()[0] for name in ("next_due", "next_expiry", "next_to_expire")
+        ]
         return min((instant for instant in found if instant is not None), default=None)
 
     def live_counts(self) -> dict[str, int]:
@@ -95,7 +110,7 @@ class Reader:
     def attempts(self, seq: int) -> list[records.Attempt]:
         """The attempts of a job in order."""
         found = self._db.execute(self._q["attempts_of"], (seq,))
-        return [records.Attempt(r[0], r[1], r[2], r[3], r[4] or "", rows.failure(r[5])) for r in found]
+        return [records.Attempt(r[0], r[1], r[2], r[3], r[4] or "", rows.failure(r[5]), r[6]) for r in found]
 
     def sessions(self, seq: int) -> list[records.EngineSession]:
         """The engine sessions that the job's attempts opened, newest first."""
@@ -104,7 +119,10 @@ class Reader:
     def outcome(self, seq: int) -> records.StoredOutcome | None:
         """The recorded end, None while there is none."""
         row = self._db.execute(self._q["outcome_of"], (seq,)).fetchone()
-        return row and records.StoredOutcome(row[0], row[1], row[2], rows.failure(row[3]), row[4])
+        if row is None:
+            return None
+        blob = Blob(row[5], row[6]) if row[5] else None
+        return records.StoredOutcome(row[0], row[1], row[2], rows.failure(row[3]), row[4], blob)
 
     def run(self, job: Job) -> records.Run:
         """A job with its body, as Get shows it."""
@@ -116,6 +134,13 @@ class Reader:
         where, parameters = _where(which)
         statement = f"{_RUN} WHERE {where} ORDER BY j.seq DESC LIMIT ?"
         return [_run(row) for row in self._db.execute(statement, (*parameters, which.limit))]
+
+    def count(self, which: records.Filter) -> int:
+        """How many runs a filter means."""
+        where, parameters = _where(which)
+        joined = "FROM jobs j JOIN bodies b ON b.seq = j.seq"
+        row = self._db.execute(f"SELECT count(*) {joined} WHERE {where}", parameters).fetchone()
+        return int(row[0])
 
     def outputs(self, seq: int, after: int, limit: int) -> list[records.StoredOutput]:
         """Outputs of a run after a place, in order."""
@@ -176,7 +201,7 @@ class Reader:
 
 _HEADS = HEAD.count(",") + 1
 _RUN = (
-    f"SELECT {', '.join(f'j.{column.strip()}' for column in HEAD.split(','))}, "  # noqa: S608 - fixed words only
+    f"SELECT {', '.join(f'j.{column.strip()}' for column in HEAD.split(','))}, j.tombstone, "  # noqa: S608 - fixed words only
     "j.engine, j.name, j.actor, b.priority, b.timeout_ms, b.headers, b.root_id, b.retry_of, "
     "(SELECT json_group_array(tag) FROM tags t WHERE t.seq = j.seq), p.record, b.payload "
     "FROM jobs j JOIN bodies b ON b.seq = j.seq LEFT JOIN progress p ON p.seq = j.seq"
@@ -189,7 +214,9 @@ def _event(row: rows.Row) -> records.StoredEvent:
 
 
 def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
-    engine, name, actor, priority, timeout_ms, headers, root_id, retry_of, tags, progress, payload = row[_HEADS:]
+    tombstone, engine, name, actor, priority, timeout_ms, headers, root_id, retry_of, tags, progress, payload = row[
+        _HEADS:
+    ]
     return records.Run(
         rows.job(row[:_HEADS]),
         engine,
@@ -203,6 +230,7 @@ def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
         retry_of,
         json.loads(progress) if progress else None,
         payload if with_payload else b"",
+        bool(tombstone),
     )
 
 
@@ -218,6 +246,14 @@ def _where(which: records.Filter) -> tuple[str, list[object]]:
         terms.append(("j.seq IN (SELECT seq FROM tags WHERE tag = ?)", which.tag))
     if which.text:
         terms.append(("instr(lower(j.name), lower(?)) > 0", which.text))
+    if which.dead_letters:
+        terms.append(("j.is_dead = ?", 1))
+    if which.retry_line:
+        terms.append(("b.root_id = ?", which.retry_line))
+    if which.ended_before:
+        terms.append(("j.finished_at < ?", which.ended_before))
+    if not which.tombstones:
+        terms.append(("j.tombstone = ?", 0))
     if which.before is not None:
         terms.append(("j.seq < ?", which.before))
     return " AND ".join(term for term, _ in terms), [value for _, value in terms]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from loam_lab.core.claims import Claim
-from loam_lab.core.job import Failure, Job
+from loam_lab.core.job import Blob, Failure, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Run:
     retry_of: str
     progress: dict[str, object] | None
     payload: bytes = b""
+    tombstone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Attempt:
     ended_at: int | None
     ending: str
     failure: Failure | None
+    versions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class StoredOutcome:
     result: bytes
     failure: Failure | None
     at: int
+    blob: Blob | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,5 +140,9 @@ class Filter:
     tag: str = ""
     text: str = ""
     actor: str = ""
+    dead_letters: bool = False
+    retry_line: str = ""
+    ended_before: int = 0
+    tombstones: bool = False
     before: int | None = None
     limit: int = 25

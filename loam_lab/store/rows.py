@@ -39,6 +39,9 @@ def job(row: Row) -> Job:
         started_at=row[25],
         finished_at=row[26],
         error=row[27],
+        limit_key=row[28],
+        expires_at=row[29],
+        is_dead=bool(row[30]),
     )
 
 
@@ -62,6 +65,7 @@ def saved(before: Job, after: Job) -> Row:
         after.started_at,
         after.finished_at,
         after.error,
+        after.is_dead,
         before.seq,
         before.epoch,
         before.state,

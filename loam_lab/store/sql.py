@@ -9,7 +9,7 @@ from importlib import resources
 HEAD = (
     "seq, id, namespace, queue, state, rank, run_at, created_at, max_attempts, max_lost, base_ms, cap_ms, max_age_ms, "
     "epoch, hold, lease_until, lease_ms, worker, attached, engine_open, cancel_requested, attempt_epoch, attempts, "
-    "failures, losses, started_at, finished_at, error"
+    "failures, losses, started_at, finished_at, error, limit_key, expires_at, is_dead"
 )
 _NAMED = re.compile(r"^-- (\w+) --\n(.*?)(?=^-- \w+ --\n|\Z)", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")

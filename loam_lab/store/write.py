@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from loam_lab.core.claims import Claim, Write
@@ -27,6 +27,10 @@ class Tx(Reader):
         self.now = now
         self.topics: set[Topic] = set()
 
+    def execute(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> int:
+        """Run a statement of queries.sql that changes rows; returns how many."""
+        return self._db.execute(self._q[query], parameters).rowcount
+
     def add(self, new: NewJob, change: Change) -> Job:
         """Store an accepted job and its first events; returns its head with the seq that it got."""
         job = change.after
@@ -48,6 +52,8 @@ class Tx(Reader):
                 "engine": new.engine,
                 "name": new.name,
                 "actor": new.actor,
+                "limit_key": job.limit_key,
+                "expires_at": job.expires_at,
             },
         ).fetchone()
         stored = replace(job, seq=row[0])
@@ -63,6 +69,8 @@ class Tx(Reader):
                 new.retry_of,
             ),
         )
+        if new.key:
+            self.execute("save_key", (job.namespace, new.key, stored.seq, new.digest, new.key_until))
         if new.tags:
             self._db.executemany(self._q["insert_tag"], [(tag, stored.seq) for tag in new.tags])
         self._follow([replace(change, before=stored, after=stored)])
@@ -81,7 +89,9 @@ class Tx(Reader):
         if cursor.rowcount != len(moved):
             raise Fenced("a job was changed by another epoch; nothing was recorded")
         opened = [
-            (c.after.seq, c.opened.epoch, c.opened.worker, c.after.started_at or self.now) for c in moved if c.opened
+            (c.after.seq, c.opened.epoch, c.opened.worker, c.after.started_at or self.now, c.opened.versions)
+            for c in moved
+            if c.opened
         ]
         if opened:
             self._db.executemany(self._q["open_attempt"], opened)
@@ -100,6 +110,8 @@ class Tx(Reader):
                 c.outcome.result,
                 rows.failure_text(c.outcome.failure),
                 self.now,
+                c.outcome.blob.sha256 if c.outcome.blob else "",
+                c.outcome.blob.size_bytes if c.outcome.blob else 0,
             )
             for c in moved
             if c.outcome

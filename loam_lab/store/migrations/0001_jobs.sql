@@ -33,9 +33,19 @@ CREATE TABLE jobs (                       -- the head: hot and narrow
   engine           TEXT    NOT NULL,
   name             TEXT    NOT NULL,
   actor            TEXT    NOT NULL,
+  limit_key        TEXT    NOT NULL DEFAULT '',
+  expires_at       INTEGER,
+  is_dead          INTEGER NOT NULL DEFAULT 0,
+  tombstone        INTEGER NOT NULL DEFAULT 0,
   CHECK ((lease_until IS NOT NULL) = (state = 'running' AND hold <> 'quieting'))
 ) STRICT;
-CREATE INDEX jobs_ready   ON jobs (namespace, queue, rank, seq) WHERE state = 'ready';
+-- Two indexes, so that jobs without a limit key pay for none and tenants are found without reading past each other.
+CREATE INDEX jobs_ready   ON jobs (namespace, queue, rank, seq) WHERE state = 'ready' AND limit_key = '';
+CREATE INDEX jobs_keyed   ON jobs (namespace, queue, limit_key, rank, seq) WHERE state = 'ready' AND limit_key <> '';
+CREATE INDEX jobs_running ON jobs (namespace, queue, limit_key) WHERE state = 'running';
+CREATE INDEX jobs_expire  ON jobs (expires_at) WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'ready');
+CREATE INDEX jobs_dead    ON jobs (namespace, seq) WHERE is_dead = 1;
+CREATE INDEX jobs_ended   ON jobs (namespace, queue, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX jobs_due     ON jobs (run_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_leased  ON jobs (lease_until) WHERE state = 'running';
 CREATE INDEX jobs_listed  ON jobs (namespace, state, seq);
@@ -58,6 +68,53 @@ CREATE TABLE tags (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tags_of ON tags (seq);
 
+CREATE TABLE job_keys (                   -- idempotent enqueue: one job a key, while it holds
+  namespace TEXT    NOT NULL,
+  key       TEXT    NOT NULL,
+  seq       INTEGER NOT NULL REFERENCES jobs (seq),
+  digest    BLOB    NOT NULL,
+  until     INTEGER NOT NULL,             -- 0: as long as the job is live
+  PRIMARY KEY (namespace, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_keys_of ON job_keys (seq);
+
+CREATE TABLE queues (                     -- what was set; a queue without a row has no limits
+  namespace           TEXT    NOT NULL,
+  name                TEXT    NOT NULL,
+  paused              INTEGER NOT NULL DEFAULT 0,
+  max_running         INTEGER NOT NULL DEFAULT 0,
+  max_running_per_key INTEGER NOT NULL DEFAULT 0,
+  max_waiting         INTEGER NOT NULL DEFAULT 0,
+  rate                INTEGER NOT NULL DEFAULT 0,
+  rate_per_ms         INTEGER NOT NULL DEFAULT 0,
+  bucket_level        REAL,
+  bucket_at           INTEGER,
+  PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE steps (                      -- done parts of a run; every retry of the line finds them
+  namespace  TEXT    NOT NULL,
+  root_id    TEXT    NOT NULL,
+  key        TEXT    NOT NULL,
+  input_hash TEXT    NOT NULL,
+  result     BLOB    NOT NULL,
+  sha256     TEXT    NOT NULL DEFAULT '',
+  size       INTEGER NOT NULL DEFAULT 0,
+  seq        INTEGER NOT NULL REFERENCES jobs (seq),
+  epoch      INTEGER NOT NULL,
+  at         INTEGER NOT NULL,
+  PRIMARY KEY (namespace, root_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steps_of ON steps (seq);
+
+CREATE TABLE blobs (                      -- large values lie in files; here is who needs which
+  seq    INTEGER NOT NULL REFERENCES jobs (seq),
+  sha256 TEXT    NOT NULL,
+  size   INTEGER NOT NULL,
+  PRIMARY KEY (seq, sha256)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blobs_named ON blobs (sha256);
+
 CREATE TABLE attempts (
   seq        INTEGER NOT NULL REFERENCES jobs (seq),
   epoch      INTEGER NOT NULL,            -- the one it was opened with
@@ -68,6 +125,7 @@ CREATE TABLE attempts (
   failure    TEXT,                        -- JSON
   session    TEXT    NOT NULL DEFAULT '', -- the engine session to quiet; a secret
   endpoint   TEXT    NOT NULL DEFAULT '',
+  versions   TEXT    NOT NULL DEFAULT '',
   PRIMARY KEY (seq, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -77,7 +135,9 @@ CREATE TABLE outcomes (                   -- insert only: recorded exactly once,
   epoch   INTEGER NOT NULL,
   result  BLOB    NOT NULL,
   failure TEXT,                           -- JSON
-  at      INTEGER NOT NULL
+  at      INTEGER NOT NULL,
+  sha256  TEXT    NOT NULL DEFAULT '',    -- of a result that lies in a file
+  size    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE progress (                   -- the last one of each run, kept after its end
