@@ -103,7 +103,11 @@ class _AsyncJobs:
             yield reply
             while True:
                 seen = self._jobs.signals.seen([EVENTS])
-                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, cursor)
+                before = cursor
+                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, before)
+                # A page of other kinds only: the next one may be there already.
+                if cursor != before and not reply.events:
+                    continue
                 if reply.events or not await self._jobs.signals.wait_async([EVENTS], seen, _KEEPALIVE_S):
                     yield reply
 
