@@ -223,7 +223,7 @@ def in_process(service: Any, *, token: str = "", name: str = "test") -> Jobs:
 
     from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync, JobsWSGIApplication
 
-    transport = WSGITransport(JobsWSGIApplication(service))
+    transport = WSGITransport(JobsWSGIApplication(service, read_max_bytes=64 * 1024 * 1024))
     return Jobs(JobsClientSync("http://local", http_client=SyncClient(transport)), token=token, name=name)
 
 

@@ -110,16 +110,13 @@ class Attempts(Calls):
         return self._once(who, request, record, api.CompleteResponse)
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:
-        worker = check.text(request.worker, field="worker", most=200)
-        limit = check.number(request.limit or 1, field="limit", least=1, most=MAX_BATCH)
-        lease_ms = lease_length(request.lease_ms, self._lease_ms)
+        limit, lease_ms = lease_terms(request, self._lease_ms)
         changes: list[core.Change] = []
         for queue in request.queues or ["default"]:
             if len(changes) < limit:
-                name = check.word(queue, field="queues")
-                ready = queues.next_jobs(tx, who.namespace, name, limit - len(changes), engines=request.engines)
+                ready = queues.next_jobs(tx, who.namespace, queue, limit - len(changes), engines=request.engines)
                 changes += [
-                    lifecycle.lease(job, worker=worker, lease_ms=lease_ms, now=tx.now, versions=request.versions[:200])
+                    lifecycle.lease(job, worker=request.worker, lease_ms=lease_ms, now=tx.now, versions=request.versions[:200])
                     for job in ready
                 ]
         bodies = tx.bodies(change.after.seq for change in changes)
@@ -159,3 +156,16 @@ class Attempts(Calls):
             case _:
                 raise Invalid("report says nothing: progress, output, write_started, …", field="what")
         return job
+
+
+def lease_terms(request: api.LeaseRequest, default_ms: int) -> tuple[int, int]:
+    """(how many, for how long in ms) of a checked request.
+
+    Raises:
+        Invalid: worker, queues, limit or length make no sense.
+    """
+    check.text(request.worker, field="worker", most=200)
+    for queue in request.queues:
+        check.word(queue, field="queues")
+    limit = check.number(request.limit or 1, field="limit", least=1, most=MAX_BATCH)
+    return limit, lease_length(request.lease_ms, default_ms)

@@ -19,7 +19,7 @@ from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
 from loam_lab.server import wire
-from loam_lab.server.attempts import Attempts
+from loam_lab.server.attempts import Attempts, lease_terms
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
@@ -130,7 +130,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
     def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out what is ready, without waiting. An empty answer is not kept for repeats."""
         who = self._who(ctx.request_headers)
-        check.text(request.worker, field="worker", most=200)
+        lease_terms(request, self._lease_ms)
         if not self.store.read(lambda reader: self._may_lease(reader, who, request)):
             return api.LeaseResponse()
         return self._once(

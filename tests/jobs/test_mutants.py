@@ -1,0 +1,130 @@
+"""The checkers are checked: each way of breaking a promise must be caught by the tests that guard it.
+
+A mutant is a copy of the package with one line changed. It is caught if one of its tests fails.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODEL = "tests/jobs/test_model.py::TestModel"
+LIFECYCLE = "tests/jobs/test_lifecycle.py"
+CRASHES = "tests/jobs/test_crashes.py"
+KEYS = "tests/jobs/test_keys.py"
+STEPS = "tests/jobs/test_steps.py"
+QUEUES = "tests/jobs/test_queues.py"
+
+# name: (file, text, what stands there instead, tests that must catch it)
+MUTANTS = {
+    "fence dropped": (
+        "core/lifecycle.py",
+        "    if job.epoch != token.epoch:\n",
+        "    if False:\n",
+        [LIFECYCLE],
+    ),
+    "holder not checked": (
+        "core/lifecycle.py",
+        "    if job.state is not State.RUNNING or job.hold is not Hold.NONE:\n",
+        "    if False:\n",
+        [MODEL, LIFECYCLE],
+    ),
+    "answer before commit": (
+        "store/sqlite.py",
+        '            self._failpoint("before_commit")\n',
+        "            for future, result in done:\n                future.set_result(result)\n            done = []\n"
+        '            self._failpoint("before_commit")\n',
+        [CRASHES],
+    ),
+    "sweep without epoch": (
+        "core/lifecycle.py",
+        '    epoch = job.epoch if happening != "sweep" else job.epoch + 1\n',
+        "    epoch = job.epoch\n",
+        [MODEL],
+    ),
+    "stalled without epoch": (
+        "core/lifecycle.py",
+        "State.RUNNING, hold=Hold.STALLED, epoch=job.epoch + 1,",
+        "State.RUNNING, hold=Hold.STALLED, epoch=job.epoch,",
+        [LIFECYCLE],
+    ),
+    "release uses an attempt up": (
+        "core/lifecycle.py",
+        "attempts=job.attempts - 1)",
+        "attempts=job.attempts)",
+        [MODEL],
+    ),
+    "losses counted as failures": (
+        "core/lifecycle.py",
+        "**_unleased(job), losses=job.losses + 1, error",
+        "**_unleased(job), failures=job.failures + 1, error",
+        [MODEL],
+    ),
+    "repeat not recognised": (
+        "server/calls.py",
+        "            if found := tx.request(who.namespace, request_id):\n",
+        "            if found := None:\n",
+        [LIFECYCLE],
+    ),
+    "no grace after sleep": (
+        "server/scheduler.py",
+        "        if slept:\n",
+        "        if False:\n",
+        [LIFECYCLE],
+    ),
+    "quiet not awaited": (
+        "core/lifecycle.py",
+        "    if job.engine_open:\n",
+        "    if False:\n",
+        [LIFECYCLE],
+    ),
+    "clock may go back": (
+        "store/sqlite.py",
+        "self._last_now = max(self._clock(), self._last_now)",
+        "self._last_now = self._clock()",
+        [LIFECYCLE],
+    ),
+    "key forgets its payload": ("store/keys.py", "    if digest != new.digest:\n", "    if False:\n", [KEYS]),
+    "fenced attempt records a step": (
+        "server/steps.py",
+        "    lifecycle.check_fence(job, token)\n    return job",
+        "    return job",
+        [STEPS],
+    ),
+    "turns not taken": ("core/picking.py", "(active + 1, following.rank", "(active, following.rank", [QUEUES]),
+    "synchronous is normal": ("store/sqlite.py", "synchronous = FULL", "synchronous = NORMAL", [CRASHES]),
+    "one failing operation takes others along": (
+        "store/sqlite.py",
+        '        self._db.execute("ROLLBACK TO operation")\n',
+        "",
+        [CRASHES],
+    ),
+}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("name", MUTANTS)
+def test_no_mutant_survives(tmp_path, name):
+    file, text, instead, guards = MUTANTS[name]
+    shutil.copytree(ROOT / "loam_lab", tmp_path / "loam_lab", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "loam_lab" / file
+    source = path.read_text(encoding="utf-8")
+    assert source.count(text) == 1, f"{name}: the line that it changes is not there once"
+    path.write_text(source.replace(text, instead), encoding="utf-8")
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not faults", *guards],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert ran.returncode == 1, f"{name} survived:\n{ran.stdout[-2000:]}{ran.stderr[-500:]}"
+    assert "failed" in ran.stdout

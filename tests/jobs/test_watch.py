@@ -1,0 +1,109 @@
+"""The event log: from any cursor no gap, no reorder, no repeat, across restarts and reconnects."""
+
+import pytest
+from asking import Caller, attached, complete, enqueue, events, lease, report, spec
+
+from loam_lab.errors import Invalid, NotFound
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.store import retention
+from loam_lab.testing import Lab
+
+K = pb.EventKind
+
+
+def busy(jobs, count=5):
+    for held in lease(jobs, limit=len(enqueue(jobs, *(spec(str(n)) for n in range(count))))):
+        complete(jobs, held.token)
+
+
+def test_from_every_cursor_the_rest_follows_exactly(lab, jobs):
+    busy(jobs)
+    everything = events(lab)
+    cursors = [int(event.cursor) for event in everything]
+    assert cursors == sorted(set(cursors))
+    for place, cursor in enumerate(cursors):
+        assert events(lab, after=cursor) == everything[place + 1 :]
+
+
+def test_a_cursor_holds_across_a_restart(tmp_path):
+    lab = Lab(tmp_path)
+    busy(lab.jobs)
+    before = events(lab)
+    lab.close()
+    again = Lab(tmp_path, clock=lab.clock)
+    try:
+        assert events(again) == before
+        busy(again.jobs, 1)
+        assert [event.kind for event in events(again, after=int(before[-1].cursor))] == [K.ENQUEUED, K.LEASED, K.ENDED]
+    finally:
+        again.close()
+
+
+def test_a_watch_gets_what_comes_later(lab, jobs):
+    watching = lab.service.watch(api.WatchRequest(), Caller())
+    start = next(watching)
+    assert (start.events, start.gap) == ([], False)
+    [job_id] = enqueue(jobs)
+    assert [(event.kind, event.job_id) for event in next(watching).events] == [(K.ENQUEUED, job_id)]
+    watching.close()
+
+
+def test_a_watch_of_one_job_or_of_some_kinds(lab, jobs):
+    busy(jobs, 2)
+    [job_id] = enqueue(jobs)
+    assert [event.kind for event in events(lab, job_id=job_id)] == [K.ENQUEUED]
+    assert {event.kind for event in events(lab, kinds=[K.ENDED])} == {K.ENDED}
+    with pytest.raises(NotFound):
+        events(lab, job_id="0" * 36)
+
+
+def test_removed_events_are_an_explicit_gap(lab, jobs):
+    busy(jobs)
+    cursor = int(events(lab)[2].cursor)
+    lab.store.write(lambda tx: retention.forget_events(tx, lab.clock.now + 1, 6))
+    reply, start = lab.service.watch_start(api.WatchRequest(after=str(cursor)), Caller())
+    assert reply.gap
+    assert start == int(events(lab)[-1].cursor)
+    reply, _ = lab.service.watch_start(api.WatchRequest(after=events(lab)[0].cursor), Caller())
+    assert not reply.gap
+
+
+def test_a_cursor_from_the_future_is_a_gap_and_nonsense_is_refused(lab):
+    assert lab.service.watch_start(api.WatchRequest(after="999999"), Caller())[0].gap
+    with pytest.raises(Invalid, match="'x' is not a cursor"):
+        lab.service.watch_start(api.WatchRequest(after="x"), Caller())
+
+
+def test_events_of_another_namespace_are_not_there(lab, jobs):
+    busy(jobs)
+    other = lab.client("other")
+    enqueue(other)
+    assert len(events(lab)) == 15
+    assert {event.actor for event in events(lab) if event.kind is K.ENQUEUED} == {"tester"}
+
+
+def test_progress_and_writes_are_events_and_the_last_progress_stays(lab, jobs):
+    token = attached(jobs)
+    for done in range(3):
+        report(jobs, token, "progress", pb.Progress(text=f"{done} of 3", done=done, total=3, fraction=done / 3))
+    complete(jobs, token)
+    found = jobs.get(api.GetRequest(job_id=token.job_id)).job
+    assert (found.progress.text, found.progress.done) == ("2 of 3", 2)
+    assert [event.progress.done for event in events(lab, kinds=[K.PROGRESSED])] == [0, 1, 2]
+
+
+def test_an_event_is_there_as_soon_as_the_answer_is(lab, jobs):
+    [job_id] = enqueue(jobs)
+    assert events(lab)[-1].job_id == job_id
+
+
+def test_outputs_keep_their_order_and_repeats_are_stored_once(lab, jobs):
+    token = attached(jobs)
+    for index in (0, 1, 1, 2, 0):
+        report(jobs, token, "output", api.OutputChunk(index=index, output=b'{"n": %d}' % index))
+    found = jobs.outputs(api.OutputsRequest(job_id=token.job_id)).outputs
+    assert [output.output for output in found] == [b'{"n": 0}', b'{"n": 1}', b'{"n": 2}']
+    page = jobs.outputs(api.OutputsRequest(job_id=token.job_id, limit=2))
+    assert (len(page.outputs), page.more) == (2, True)
+    assert len(jobs.outputs(api.OutputsRequest(job_id=token.job_id, after=page.next)).outputs) == 1
