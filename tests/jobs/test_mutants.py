@@ -36,8 +36,11 @@ MUTANTS = {
     "answer before commit": (
         "store/sqlite.py",
         '            self._failpoint("before_commit")\n',
-        "            for future, result in done:\n                future.set_result(result)\n            done = []\n"
-        '            self._failpoint("before_commit")\n',
+        """            for future, result in done:
+                future.set_result(result)
+            done = []
+            self._failpoint("before_commit")
+""",
         [CRASHES],
     ),
     "sweep without epoch": (
@@ -117,7 +120,7 @@ def test_no_mutant_survives(tmp_path, name):
     path.write_text(source.replace(text, instead), encoding="utf-8")
 
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not faults", *guards],
+        [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not faults", *guards],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
@@ -127,4 +130,4 @@ def test_no_mutant_survives(tmp_path, name):
     )
 
     assert ran.returncode == 1, f"{name} survived:\n{ran.stdout[-2000:]}{ran.stderr[-500:]}"
-    assert "failed" in ran.stdout
+    assert "FAILED" in ran.stdout
