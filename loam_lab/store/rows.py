@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from loam_lab.core.job import Failure, Hold, Job, RetryPolicy, State
+from loam_lab.core.job import Failure, Hold, Job, NewJob, RetryPolicy, State
 
 Row = tuple[Any, ...]
 _STATES = {str(state): state for state in State}
@@ -24,6 +24,22 @@ def job(row: Row) -> Job:
     for name in _BOOLEANS:
         values[name] = bool(values[name])
     return Job.of(values)
+
+
+def added(job: Job, new: NewJob) -> Row:
+    """The parameters of `insert_job`."""
+    retry = job.retry
+    return (
+        *(job.seq, job.id, job.namespace, job.queue, job.state.value, job.rank, job.run_at, job.created_at),
+        *(retry.max_attempts, retry.max_lost, retry.base_ms, retry.cap_ms, retry.max_age_ms),
+        *(new.engine, new.name, new.actor, job.limit_key, job.expires_at),
+    )
+
+
+def body(job: Job, new: NewJob) -> Row:
+    """The parameters of `insert_body`."""
+    headers = json.dumps(new.headers) if new.headers else "{}"
+    return (job.seq, new.payload, new.priority, new.timeout_ms, headers, new.root_id or job.id, new.retry_of)
 
 
 def saved(before: Job, after: Job) -> Row:
