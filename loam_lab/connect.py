@@ -170,12 +170,12 @@ class Jobs:
         """End the server and its processes."""
         return self._call("shutdown", request, _CALL_MS, again=False)  # type: ignore[no-any-return]
 
-    def watch(self, request: api.WatchRequest) -> Iterator[api.WatchResponse]:
-        """Events after a cursor, then those to come; ends with Unavailable when the server goes."""
+    def watch(self, request: api.WatchRequest, *, timeout_ms: int | None = None) -> Iterator[api.WatchResponse]:
+        """Events after a cursor, then those to come; ends with Unavailable when the server goes or the time is up."""
         from connectrpc.errors import ConnectError
 
         try:
-            yield from self._client.watch(request, headers=self._headers)
+            yield from self._client.watch(request, headers=self._headers, timeout_ms=timeout_ms)
         except (ConnectError, OSError) as error:
             raise as_ours(error) from None
 

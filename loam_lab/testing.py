@@ -15,6 +15,9 @@ from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
 from loam_lab.store.records import EngineSession
 from loam_lab.store.sqlite import SqliteStore
+from loam_lab.tasks.eager import eager
+
+__all__ = ["START", "Clock", "Lab", "eager"]
 
 START = 1_800_000_000_000
 """2027-01-15 08:00 UTC, when every test begins."""

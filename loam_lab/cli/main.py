@@ -18,8 +18,12 @@ from loam_lab.version import __version__
 class _Lazy(click.Group):
     """Loads a group of commands when it is used: the generated client alone takes a quarter of a second."""
 
-    groups = {"run": ("runs", "run"), "table": ("tables", "table")}  # noqa: RUF012 - click's own style
-    short = {"run": "Submit, list, show and cancel runs.", "table": "List and show Iceberg tables."}  # noqa: RUF012
+    groups = {"run": ("runs", "run"), "table": ("tables", "table"), "worker": ("worker", "worker")}  # noqa: RUF012 - click's own style
+    short = {  # noqa: RUF012
+        "run": "Submit, list, show and cancel runs.",
+        "table": "List and show Iceberg tables.",
+        "worker": "Run the tasks of a module.",
+    }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self.groups])

@@ -100,7 +100,7 @@ def rank(run_at: int, priority: int) -> int:
 def enqueue(job: Job, *, actor: str, now: int) -> Change:
     """Accept a job: ready, or scheduled when `run_at` is still to come."""
     state = State.SCHEDULED if job.run_at > now else State.READY
-    accepted = replace(job, state=state)
+    accepted = job if state is job.state else job.but(state=state)
     return Change(job, accepted, events=(Event(EventKind.ENQUEUED, actor=actor, run_at=job.run_at),))
 
 
@@ -239,7 +239,7 @@ def quieted(job: Job, *, now: int) -> Change:
 def grant(job: Job, *, now: int) -> Change:
     """Give a live lease one full length from now: after a start, a suspend or a jump of the clock."""
     deadline = max(job.lease_until or 0, now + job.lease_ms)
-    return Change(job, replace(job, lease_until=deadline))
+    return Change(job, job.but(lease_until=deadline))
 
 
 def open_engine(job: Job, token: LeaseToken) -> Change:
@@ -249,7 +249,7 @@ def open_engine(job: Job, token: LeaseToken) -> Change:
         Fenced: the epoch moved on; do not open it.
     """
     check_fence(job, token)
-    return Change(job, replace(job, engine_open=True))
+    return Change(job, job.but(engine_open=True))
 
 
 def check_fence(job: Job, token: LeaseToken) -> None:
@@ -280,7 +280,7 @@ def _failed(job: Job, failure: Failure, *, now: int, random: float) -> Change:
 def _lost(job: Job, happening: str, failure: Failure, *, now: int, first: tuple[Event, ...] = ()) -> Change:
     epoch = job.epoch if happening != "sweep" else job.epoch + 1
     lost = (*first, Event(EventKind.ATTEMPT_LOST, message=failure.message))
-    job_lost = replace(job, epoch=epoch)
+    job_lost = job.but(epoch=epoch)
     if job.cancel_requested:
         ended = _end(job_lost, happening, State.CANCELLED, AttemptEnd.LOST, now=now, losses=job.losses + 1)
     elif not retry.may_rerun(job, now=now):
@@ -333,7 +333,7 @@ def _move(job: Job, happening: str, to: State, **changes: object) -> Job:
     allowed = _ALLOWED.get((job.state, job.hold, happening))
     if allowed is None or to not in allowed:
         raise Conflict(f"job {job.id!r} is {job.state}{f' ({job.hold})' if job.hold else ''}: it cannot {happening}")
-    return replace(job, state=to, **changes)  # type: ignore[arg-type]
+    return job.but(state=to, **changes)
 
 
 def _loss(job: Job) -> Failure:

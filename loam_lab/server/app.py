@@ -60,7 +60,7 @@ class InProcess:
         self._jobs = jobs
 
     def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
-        operation = getattr(self._jobs, name)
+        operation = _operation(self._jobs, name)
 
         def call(request: Any, ctx: Any) -> Any:
             with _in_words():
@@ -76,7 +76,7 @@ class _AsyncJobs:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="loam-call")
 
     def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
-        operation = getattr(self._jobs, name)
+        operation = _operation(self._jobs, name)
 
         async def call(request: Any, ctx: Any) -> Any:
             return await self._call(operation, request, ctx)
@@ -103,7 +103,11 @@ class _AsyncJobs:
             yield reply
             while True:
                 seen = self._jobs.signals.seen([EVENTS])
-                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, cursor)
+                before = cursor
+                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, before)
+                # A page of other kinds only: the next one may be there already.
+                if cursor != before and not reply.events:
+                    continue
                 if reply.events or not await self._jobs.signals.wait_async([EVENTS], seen, _KEEPALIVE_S):
                     yield reply
 
@@ -111,6 +115,15 @@ class _AsyncJobs:
         self._presence.called(_client(ctx))
         with _in_words():
             return await asyncio.get_running_loop().run_in_executor(self._pool, operation, request, ctx, *more)
+
+
+def _operation(jobs: LocalJobs, name: str) -> Callable[..., Any]:
+    """An operation of the service; one of the contract that this server does not have yet is answered, not a crash."""
+
+    def missing(*_: Any) -> Any:
+        raise ConnectError(Code.UNIMPLEMENTED, f"this server has no {name}; upgrade it: pip install --upgrade loam-lab")
+
+    return getattr(jobs, name, missing)
 
 
 class _in_words:

@@ -105,6 +105,10 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
             reply = api.EnqueueResponse()
             accepted = _all_or_none(request.jobs, who, tx.now)
             _refuse_full(tx, who, accepted)
+            if lease_to is None and not any(new.key for new in accepted):
+                changes = [lifecycle.enqueue(new.job, actor=who.actor, now=tx.now) for new in accepted]
+                stored = tx.add_all(list(zip(accepted, changes, strict=True)))
+                return api.EnqueueResponse(job_ids=[job.id for job in stored])
             for new in accepted:
                 if (held_by := keys.holder(tx, new)) is not None:
                     reply.job_ids.append(held_by)

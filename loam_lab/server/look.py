@@ -74,7 +74,10 @@ class Look(Calls):
         yield reply
         while True:
             seen = self.signals.seen([EVENTS])
-            reply, cursor = self.watch_next(request, ctx, cursor)
+            before = cursor
+            reply, cursor = self.watch_next(request, ctx, before)
+            if cursor != before and not reply.events:
+                continue
             if reply.events or not self.signals.wait([EVENTS], seen, _KEEPALIVE_S):
                 yield reply
 

@@ -1,12 +1,13 @@
 -- Every statement of the store by name, laid out like prose. sql.py reads this file.
 -- Names in braces are filled in by sql.py: {head} is the column list of a job's head.
 
+-- next_seq --
+SELECT coalesce(max(seq), 0) + 1 FROM jobs;
+
 -- insert_job --
-INSERT INTO jobs (id, namespace, queue, state, rank, run_at, created_at,
+INSERT INTO jobs (seq, id, namespace, queue, state, rank, run_at, created_at,
                   max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name, actor, limit_key, expires_at)
-VALUES (:id, :namespace, :queue, :state, :rank, :run_at, :created_at,
-        :max_attempts, :max_lost, :base_ms, :cap_ms, :max_age_ms, :engine, :name, :actor, :limit_key, :expires_at)
-RETURNING seq;
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- insert_body --
 INSERT INTO bodies (seq, payload, priority, timeout_ms, headers, root_id, retry_of)

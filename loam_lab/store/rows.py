@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
-from loam_lab.core.job import Failure, Hold, Job, RetryPolicy, State
+from loam_lab.core.job import Failure, Hold, Job, NewJob, RetryPolicy, State
 
 Row = tuple[Any, ...]
 _STATES = {str(state): state for state in State}
 _HOLDS = {str(hold): hold for hold in Hold}
+_FIELDS = tuple(field.name for field in fields(Job) if field.name != "retry")
+_BOOLEANS = ("attached", "engine_open", "cancel_requested", "is_dead")
 
 
 def job(row: Row) -> Job:
     """The head of a job from a row of `{head}`."""
-    return Job(
-        seq=row[0],
-        id=row[1],
-        namespace=row[2],
-        queue=row[3],
-        state=_STATES[row[4]],
-        rank=row[5],
-        run_at=row[6],
-        created_at=row[7],
-        retry=RetryPolicy(row[8], row[9], row[10], row[11], row[12]),
-        epoch=row[13],
-        hold=_HOLDS[row[14]],
-        lease_until=row[15],
-        lease_ms=row[16],
-        worker=row[17],
-        attached=bool(row[18]),
-        engine_open=bool(row[19]),
-        cancel_requested=bool(row[20]),
-        attempt_epoch=row[21],
-        attempts=row[22],
-        failures=row[23],
-        losses=row[24],
-        started_at=row[25],
-        finished_at=row[26],
-        error=row[27],
-        limit_key=row[28],
-        expires_at=row[29],
-        is_dead=bool(row[30]),
+    values = dict(zip(_FIELDS, row[:8] + row[13:], strict=True))
+    values["state"] = _STATES[row[4]]
+    values["hold"] = _HOLDS[row[14]]
+    values["retry"] = RetryPolicy(*row[8:13])
+    for name in _BOOLEANS:
+        values[name] = bool(values[name])
+    return Job.of(values)
+
+
+def added(job: Job, new: NewJob) -> Row:
+    """The parameters of `insert_job`."""
+    retry = job.retry
+    return (
+        *(job.seq, job.id, job.namespace, job.queue, job.state.value, job.rank, job.run_at, job.created_at),
+        *(retry.max_attempts, retry.max_lost, retry.base_ms, retry.cap_ms, retry.max_age_ms),
+        *(new.engine, new.name, new.actor, job.limit_key, job.expires_at),
     )
+
+
+def body(job: Job, new: NewJob) -> Row:
+    """The parameters of `insert_body`."""
+    headers = json.dumps(new.headers) if new.headers else "{}"
+    return (job.seq, new.payload, new.priority, new.timeout_ms, headers, new.root_id or job.id, new.retry_of)
 
 
 def saved(before: Job, after: Job) -> Row:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from loam_lab.core.claims import Claim, Write
 from loam_lab.core.job import TERMINAL, Change, EventKind, Job, NewJob, State
@@ -33,47 +32,22 @@ class Tx(Reader):
 
     def add(self, new: NewJob, change: Change) -> Job:
         """Store an accepted job and its first events; returns its head with the seq that it got."""
-        job = change.after
-        row = self._db.execute(
-            self._q["insert_job"],
-            {
-                "id": job.id,
-                "namespace": job.namespace,
-                "queue": job.queue,
-                "state": job.state,
-                "rank": job.rank,
-                "run_at": job.run_at,
-                "created_at": job.created_at,
-                "max_attempts": job.retry.max_attempts,
-                "max_lost": job.retry.max_lost,
-                "base_ms": job.retry.base_ms,
-                "cap_ms": job.retry.cap_ms,
-                "max_age_ms": job.retry.max_age_ms,
-                "engine": new.engine,
-                "name": new.name,
-                "actor": new.actor,
-                "limit_key": job.limit_key,
-                "expires_at": job.expires_at,
-            },
-        ).fetchone()
-        stored = replace(job, seq=row[0])
-        self._db.execute(
-            self._q["insert_body"],
-            (
-                stored.seq,
-                new.payload,
-                new.priority,
-                new.timeout_ms,
-                json.dumps(new.headers) if new.headers else "{}",
-                new.root_id or job.id,
-                new.retry_of,
-            ),
-        )
-        if new.key:
-            self.execute("save_key", (job.namespace, new.key, stored.seq, new.digest, new.key_until))
-        if new.tags:
-            self._db.executemany(self._q["insert_tag"], [(tag, stored.seq) for tag in new.tags])
-        self._follow([replace(change, before=stored, after=stored)])
+        return self.add_all([(new, change)])[0]
+
+    def add_all(self, accepted: Sequence[tuple[NewJob, Change]]) -> list[Job]:
+        """Store accepted jobs in order, each table in one statement; returns their heads with the seqs they got."""
+        # One writer: nobody else takes a seq meanwhile.
+        first: int = self._db.execute(self._q["next_seq"]).fetchone()[0]
+        stored = [change.after.but(seq=seq) for seq, (_, change) in enumerate(accepted, first)]
+        jobs = list(zip(stored, (new for new, _ in accepted), strict=True))
+        self._db.executemany(self._q["insert_job"], [rows.added(job, new) for job, new in jobs])
+        self._db.executemany(self._q["insert_body"], [rows.body(job, new) for job, new in jobs])
+        for job, new in jobs:
+            if new.key:
+                self.execute("save_key", (job.namespace, new.key, job.seq, new.digest, new.key_until))
+            if new.tags:
+                self._db.executemany(self._q["insert_tag"], [(tag, job.seq) for tag in new.tags])
+        self._follow([Change(job, job, change.events) for job, (_, change) in zip(stored, accepted, strict=True)])
         return stored
 
     def apply(self, changes: Sequence[Change]) -> None:

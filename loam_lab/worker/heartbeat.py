@@ -11,6 +11,8 @@ from loam_lab.errors import LoamError
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
+_CALL_TOKENS = 1_000
+
 
 @dataclass
 class Held:
@@ -72,10 +74,12 @@ class Heartbeat:
                 held = list(self._held.values())
             if not held:
                 return
-            reply = self._jobs.extend(
-                api.ExtendRequest(tokens=[one.token for one in held], lease_ms=self._lease_ms, worker=self._worker)
-            )
-        for one, extension in zip(held, reply.extensions, strict=True):
+            extensions: list[api.Extension] = []
+            for first in range(0, len(held), _CALL_TOKENS):
+                tokens = [one.token for one in held[first : first + _CALL_TOKENS]]
+                request = api.ExtendRequest(tokens=tokens, lease_ms=self._lease_ms, worker=self._worker)
+                extensions += self._jobs.extend(request).extensions
+        for one, extension in zip(held, extensions, strict=True):
             self._heed(one, extension)
 
     def _heed(self, held: Held, extension: api.Extension) -> None:

@@ -17,6 +17,7 @@ from loam_lab.connect import Jobs, connect
 from loam_lab.errors import LoamError
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.worker.cancels import follow_cancels
 from loam_lab.worker.execute import Execution
 from loam_lab.worker.heartbeat import Heartbeat
 
@@ -50,7 +51,12 @@ class Worker:
 
     def run(self) -> None:
         """Work until drained or idle; returns when nothing runs any more."""
-        threading.Thread(target=self._watch_cancels, name="loam-cancels", daemon=True).start()
+        threading.Thread(
+            target=follow_cancels,
+            args=(self._jobs, self._heartbeat, self._draining),
+            name="loam-cancels",
+            daemon=True,
+        ).start()
         threads: list[threading.Thread] = []
         while not self._draining.is_set() and not self._idle():
             if not self._free.acquire(timeout=1.0):
@@ -108,19 +114,6 @@ class Worker:
             return bool(
                 self._idle_exit_s and not self._running and time.monotonic() - self._last_work > self._idle_exit_s
             )
-
-    def _watch_cancels(self) -> None:
-        """A beat learns of a cancel; this only makes the beat come at once."""
-        after = ""
-        while not self._draining.is_set():
-            try:
-                request = api.WatchRequest(after=after, kinds=[pb.EventKind.CANCEL_REQUESTED])
-                for reply in self._jobs.watch(request):
-                    after = reply.cursor
-                    if reply.events:
-                        self._heartbeat.soon()
-            except LoamError:
-                self._draining.wait(1.0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

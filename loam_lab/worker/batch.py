@@ -1,0 +1,249 @@
+"""Talk to the server in batches: one call records what has ended and brings what comes next.
+
+Two threads: one sends whatever has ended as soon as the call before it is answered, the other waits at the server for
+work when there is none. Only one of them asks for work at a time, so that no more comes than is wanted.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from protobuf import Oneof
+
+from loam_lab.connect import Jobs
+from loam_lab.core.job import Cancelled, Ending, Failed, Failure, Released, Succeeded
+from loam_lab.errors import LoamError, Unavailable
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.tasks.run import Blob, Ended
+from loam_lab.worker.heartbeat import Heartbeat
+from loam_lab.worker.stock import Stock, Work
+
+_MOST = 1_000
+_SEND_BYTES = 24 * 1024 * 1024
+_WAIT_MS = 1_500  # also the longest that a drain of an idle worker takes
+_PAUSE_S = 0.5
+
+
+class Batches:
+    """Fills a Stock and empties it. `flush_progress` is called before endings are sent, so that none overtakes it."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        stock: Stock,
+        heartbeat: Heartbeat,
+        *,
+        queues: Sequence[str],
+        engines: Sequence[str],
+        versions: str,
+        lease_ms: int,
+        flush_progress: Callable[[], None],
+        on_fenced: Callable[[Work], None],
+    ) -> None:
+        self._jobs = jobs
+        self._stock = stock
+        self._heartbeat = heartbeat
+        self._queues = list(queues)
+        self._engines = list(engines)
+        self._versions = versions
+        self._lease_ms = lease_ms
+        self._flush_progress = flush_progress
+        self._on_fenced = on_fenced
+        self._asking = threading.Lock()
+        self._hungry = threading.Event()
+        self._sending = False
+        self._draining = False
+        self._ended = False
+        self._sender = threading.Thread(target=self._send_forever, name="loam-send", daemon=True)
+        self._fetcher = threading.Thread(target=self._fetch_forever, name="loam-fetch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to lease."""
+        self._hungry.set()
+        self._sender.start()
+        self._fetcher.start()
+
+    def drain(self) -> None:
+        """Ask for no more."""
+        self._draining = True
+        self._hungry.set()
+
+    def await_last_lease(self) -> None:
+        """Return when no lease can come any more: a call that waits at the server has been answered."""
+        self._fetcher.join()
+
+    def finish(self) -> None:
+        """Send what has ended, then end."""
+        self._ended = True
+        self._stock.wake.set()
+        self._sender.join()
+
+    def _fetch_forever(self) -> None:
+        while not self._draining:
+            self._hungry.wait(_PAUSE_S)
+            self._hungry.clear()
+            # The sender asks with its next call; this is for when it has nothing to say.
+            if self._sending or self._stock.done or not self._stock.wanted():
+                continue
+            with self._asking:
+                if (limit := self._stock.wanted()) and not self._draining:
+                    self._fetch(limit)
+            self._hungry.set()
+
+    def _fetch(self, limit: int) -> None:
+        try:
+            self._take(self._jobs.lease(self._request(limit, wait_ms=_WAIT_MS)).leases)
+        except LoamError as error:
+            _say(error)
+            threading.Event().wait(_PAUSE_S)
+
+    def _send_forever(self) -> None:
+        stock = self._stock
+        while not self._ended or stock.done:
+            if not stock.done:
+                stock.wake.wait(1.0)
+            stock.wake.clear()
+            if not stock.done:
+                continue
+            self._sending = True
+            try:
+                self._send(self._gather())
+            finally:
+                self._sending = False
+            if not stock.done:
+                self._hungry.set()
+
+    def _gather(self) -> list[tuple[Work, Ended | Ending]]:
+        done = self._stock.done
+        batch: list[tuple[Work, Ended | Ending]] = []
+        seconds, count, size = 0.0, 0, 0
+        while done and len(batch) < _MOST and size < _SEND_BYTES:
+            work, ended, at = done.popleft()
+            if isinstance(ended, Succeeded):
+                size += len(ended.result)
+            if work.started:
+                seconds += at - work.started
+                count += 1
+            batch.append((work, ended))
+        if count:
+            self._stock.learn(seconds, count)
+        return batch
+
+    def _send(self, batch: list[tuple[Work, Ended | Ending]]) -> None:
+        self._flush_progress()
+        request = api.CompleteRequest(completions=[_completion(work, ended) for work, ended in batch])
+        asks = bool(limit := self._stock.wanted()) and not self._draining and self._asking.acquire(blocking=False)
+        try:
+            if asks:
+                request.next = self._request(limit)
+            reply = self._complete(request, batch)
+            if asks:
+                self._take(reply.leases)
+        finally:
+            if asks:
+                self._asking.release()
+        for (work, _), result in zip(batch, reply.results, strict=True):
+            if work.held is not None:
+                self._heartbeat.let_go(work.held)
+            if result.fenced:
+                print(f"loam worker: {result.message}", file=sys.stderr)  # noqa: T201 - the log of this process
+
+    def _complete(self, request: api.CompleteRequest, batch: list[tuple[Work, Ended | Ending]]) -> api.CompleteResponse:
+        """The same request again and again while the server is away: it answers the repeat as it answered the first."""
+        while True:
+            try:
+                return self._jobs.complete(request)
+            except Unavailable as error:
+                if self._ended and self._draining:
+                    _say(error)
+                    return api.CompleteResponse(results=[api.CompletionResult() for _ in batch])
+                threading.Event().wait(_PAUSE_S)
+            except LoamError as error:
+                return self._one_by_one(batch, error)
+
+    def _one_by_one(self, batch: list[tuple[Work, Ended | Ending]], error: LoamError) -> api.CompleteResponse:
+        """One ending was refused, and all with it: say each alone, and the refused one as a failure."""
+        if len(batch) == 1:
+            [(work, _)] = batch
+            said = Failed(Failure(type(error).__name__, f"how it ended was refused: {error}", permanent=True))
+            try:
+                return self._jobs.complete(api.CompleteRequest(completions=[_completion(work, said)]))
+            except LoamError as again:
+                _say(again)
+                return api.CompleteResponse(results=[api.CompletionResult()])
+        results: list[api.CompletionResult] = []
+        for one in batch:
+            request = api.CompleteRequest(completions=[_completion(*one)])
+            results += self._complete(request, [one]).results
+        return api.CompleteResponse(results=results)
+
+    def _take(self, leases: Sequence[pb.Lease]) -> None:
+        works = []
+        for lease in leases:
+            if lease.token is None:
+                continue
+            work = Work(lease)
+            work.held = self._heartbeat.hold(
+                lease.token,
+                on_cancel=lambda work=work: self._cancel(work),  # type: ignore[misc]
+                on_fenced=lambda work=work: self._fenced(work),  # type: ignore[misc]
+            )
+            works.append(work)
+        if works:
+            self._stock.put(works)
+        if self._draining:
+            self._stock.close()
+
+    def _cancel(self, work: Work) -> None:
+        work.cancel.set()
+        if not work.started:
+            self._stock.settle(work, Cancelled())
+
+    def _fenced(self, work: Work) -> None:
+        self._stock.drop(work)
+        self._on_fenced(work)
+
+    def _request(self, limit: int, *, wait_ms: int = 0) -> api.LeaseRequest:
+        return api.LeaseRequest(
+            worker=self._jobs.name,
+            queues=self._queues,
+            engines=self._engines,
+            limit=min(limit, _MOST),
+            lease_ms=self._lease_ms,
+            wait_ms=wait_ms,
+            versions=self._versions,
+        )
+
+
+def _completion(work: Work, ended: Ended | Ending) -> api.Completion:
+    token = work.held.token if work.held is not None else None
+    match ended:
+        case Succeeded(result):
+            return api.Completion(token=token, how=_how("succeeded", result))
+        case Blob(sha256, size):
+            return api.Completion(token=token, how=_how("succeeded", b""), blob=pb.Blob(sha256=sha256, size_bytes=size))
+        case Cancelled():
+            return api.Completion(token=token, how=_how("cancelled", True))
+        case Released():
+            return api.Completion(token=token, how=_how("released", True))
+        case Failed(failure, lost):
+            said = pb.Failure(
+                kind=failure.kind,
+                message=failure.message,
+                traceback=failure.traceback,
+                permanent=failure.permanent,
+                retry_after_ms=failure.retry_after_ms,
+            )
+            return api.Completion(token=token, how=_how("failed", said), lost=lost)
+
+
+def _how(field: str, value: object) -> Any:
+    return Oneof(field, value)
+
+
+def _say(error: LoamError) -> None:
+    print(f"loam worker: {error}", file=sys.stderr)  # noqa: T201 - the log of this process
