@@ -43,9 +43,9 @@ class Config:
     """The settings of this process.
 
     `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
-    `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running` bounds the jobs
-    of all queues that run at once, 0 does not. `keep_*` say how long, how many and how large what has ended may stay
-    before it is deleted down to its tombstone; 0 keeps everything.
+    `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running`
+    bounds the jobs of all queues that run at once, 0 does not. `keep_*` say how long, how many and how large what has
+    ended may stay before it is deleted down to its tombstone; 0 keeps everything.
     """
 
     home: Path
@@ -198,8 +198,9 @@ def _value(where: str, key: str, value: Any) -> Any:
             number = int(value)
         except (TypeError, ValueError):
             raise Invalid(f"{where}: {key} is {value!r}; a whole number is wanted", field=key) from None
-        if number < 1:
-            raise Invalid(f"{where}: {key} is {number}; it must be at least 1", field=key)
+        least = 0 if _KEYS[key].default == 0 else 1
+        if number < least:
+            raise Invalid(f"{where}: {key} is {number}; it must be at least {least}", field=key)
         return number
     if not isinstance(value, str | Path) or not str(value).strip():
         raise Invalid(f"{where}: {key} is {value!r}; a text is wanted", field=key)

@@ -113,6 +113,8 @@ class Attempts(Calls):
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:
         limit, lease_ms = lease_terms(request, self._lease_ms)
+        if self._max_running:
+            limit = max(0, min(limit, self._max_running - int(tx.select("count_running")[0][0])))
         terms: dict[str, Any] = {
             "worker": request.worker,
             "lease_ms": lease_ms,
