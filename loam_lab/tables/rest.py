@@ -99,7 +99,7 @@ class CatalogServer(ThreadingHTTPServer):
         with self._changed:
             self._busy.add(connection)
 
-    def settle(self, own: socket.socket, within_s: float = 5.0) -> None:
+    def settle(self, own: socket.socket, within_s: float = 4.0) -> None:
         """Wait until all that had arrived before this call is done, whether it was read from its socket yet or not.
 
         An engine that was killed may have sent a commit a moment before: who asks for the head of the log next, to
