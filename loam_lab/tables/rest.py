@@ -8,8 +8,10 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+import select
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -23,7 +25,7 @@ from loam_lab.tables.refusals import (
     not_authorized,
     too_large,
 )
-from loam_lab.tables.routes import Call, Reply, dispatch
+from loam_lab.tables.routes import LOG_HEAD, Call, Reply, dispatch
 from loam_lab.version import __version__
 
 HOST = "127.0.0.1"
@@ -44,7 +46,8 @@ class CatalogServer(ThreadingHTTPServer):
     def __init__(self, lake: Lake, port: int, token: str) -> None:
         self.lake = lake
         self.expected = f"Bearer {token}".encode()
-        self._under_way = 0
+        self._open: set[socket.socket] = set()
+        self._busy: set[socket.socket] = set()
         self._changed = threading.Condition()
         super().__init__((HOST, port), _Handler)
 
@@ -68,16 +71,55 @@ class CatalogServer(ThreadingHTTPServer):
         self.shutdown()
         self.server_close()
         with self._changed:
-            self._changed.wait_for(lambda: self._under_way == 0, timeout=within_s)
+            self._changed.wait_for(lambda: not self._busy, timeout=within_s)
 
-    def enter(self) -> None:
+    def get_request(self) -> tuple[socket.socket, Any]:
+        # Under the lock, so that `settle` sees a connection either waiting in the listener or busy here.
         with self._changed:
-            self._under_way += 1
+            connection, address = super().get_request()
+            self._open.add(connection)
+            self._busy.add(connection)
+        return connection, address
 
-    def leave(self) -> None:
+    def shutdown_request(self, request: Any) -> None:
         with self._changed:
-            self._under_way -= 1
+            self._open.discard(request)
+            self._busy.discard(request)
             self._changed.notify_all()
+        super().shutdown_request(request)
+
+    def idle(self, connection: socket.socket) -> None:
+        """All that was read of a connection is answered."""
+        with self._changed:
+            self._busy.discard(connection)
+            self._changed.notify_all()
+
+    def busy(self, connection: socket.socket) -> None:
+        """A request is about to be read: only now, for until then the socket shows it."""
+        with self._changed:
+            self._busy.add(connection)
+
+    def settle(self, own: socket.socket, within_s: float = 4.0) -> None:
+        """Wait until all that had arrived before this call is done, whether it was read from its socket yet or not.
+
+        An engine that was killed may have sent a commit a moment before: who asks for the head of the log next, to
+        say how the run ended, must hear of it.
+        """
+        end = time.monotonic() + within_s
+        with self._changed:
+            self._busy.discard(own)
+            while self._is_unsettled() and time.monotonic() < end:
+                self._changed.wait(0.002)  # nothing tells when a socket has been read
+            self._busy.add(own)
+
+    def _is_unsettled(self) -> bool:
+        if self._busy:
+            return True
+        poller = select.poll()
+        for one in (self.socket, *self._open):
+            if one.fileno() >= 0:
+                poller.register(one, select.POLLIN)
+        return bool(poller.poll(0))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -90,12 +132,30 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1
     disable_nagle_algorithm = True
 
-    def do_GET(self) -> None:
-        self.server.enter()
+    def handle_one_request(self) -> None:
+        if not self._is_buffered():
+            self.server.idle(self.connection)
+            waiting = select.poll()
+            waiting.register(self.connection, select.POLLIN)
+            arrived = waiting.poll(_IDLE_S * 1000)
+            self.server.busy(self.connection)
+            if not arrived:
+                self.close_connection = True
+                return
+        super().handle_one_request()
+
+    def _is_buffered(self) -> bool:
+        """Whether a next request was read along with the last one."""
+        self.connection.settimeout(0)
         try:
-            self._send(self._answer())
+            return bool(self.rfile.peek(1))  # type: ignore[attr-defined]
+        except OSError:
+            return True  # broken: let the read say so
         finally:
-            self.server.leave()
+            self.connection.settimeout(self.timeout)
+
+    def do_GET(self) -> None:
+        self._send(self._answer())
 
     do_HEAD = do_POST = do_DELETE = do_PUT = do_PATCH = do_GET
 
@@ -104,6 +164,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._check_token()
             call = Call(self.command, path, query, self._body())
+            if path == LOG_HEAD:
+                self.server.settle(self.connection)
             return dispatch(self.server.lake, call)
         except Refusal as refusal:
             return _refused(refusal)

@@ -18,6 +18,7 @@ from loam_lab.tables.refusals import bad_request, no_such_route, no_such_table, 
 from loam_lab.version import __version__
 
 MOST_COMMITS = 1000
+LOG_HEAD = "/loam/v1/head"
 
 _LEVELS = "\x1f"  # between the levels of a namespace in a path
 
@@ -276,7 +277,7 @@ _ICEBERG: tuple[tuple[str, str, Route], ...] = (
 
 # Answered, but not announced: a client that reads the list of endpoints then does not try.
 _UNANNOUNCED: tuple[tuple[str, str, Route], ...] = (
-    ("GET", "/loam/v1/head", _head),
+    ("GET", LOG_HEAD, _head),
     ("GET", "/loam/v1/commits", _commits),
     ("GET", "/loam/v1/health", _health),
     ("GET", "/v1/config", _config),

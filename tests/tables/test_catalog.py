@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import json
+import socket
 import statistics
 import subprocess
 import sys
@@ -266,3 +268,16 @@ def test_one_unreadable_table_does_not_keep_the_others_away(new_catalog, lake):
     assert "missing or unreadable" in answer["error"]["message"]
     lake.drop_table("lake.broken")
     assert "lake.broken" in new_catalog.stop()[1]
+
+
+def test_the_head_counts_a_commit_whose_sender_is_gone(new_catalog):
+    """A killed engine's commit may still be in the socket when the end of its run is recorded."""
+    new_catalog.ask("POST", "/v1/namespaces", {"namespace": ["lake"]})
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+    for n in range(30):
+        body = json.dumps({"name": f"t{n}", "schema": schema}).encode()
+        head = f"POST /v1/namespaces/lake/tables HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        with socket.create_connection(("127.0.0.1", new_catalog.port)) as sender:
+            sender.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+        assert new_catalog.ask("GET", "/loam/v1/head")[1] == {"head": n + 1}
