@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u LOAM_URL -u LOAM_TOKEN
 
-.PHONY: help demo lab test check gen bench test-faults clean
+.PHONY: help demo lab test check gen bench test-faults test-versions clean
 
 help:
 	@echo "make demo         the first notebook, executed on real data, its results printed"
@@ -12,6 +12,7 @@ help:
 	@echo "make test         all tests and checks (what CI runs)"
 	@echo "make check        static checks only: ruff, mypy, import-linter, generated code"
 	@echo "make test-faults  the long fault runs"
+	@echo "make test-versions  the core's tests on each of Python 3.11 to 3.13 that is here"
 	@echo "make bench        the benchmarks of docs/benchmarks.md"
 	@echo "make gen          generate the contract's code again"
 
@@ -53,8 +54,18 @@ gen: $(VENV)/.test
 test-faults: $(VENV)/.test
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m faults --timeout 3600
 
+# The rules of the core on each interpreter that is here; the whole suite runs on one.
+test-versions:
+	@for version in 3.11 3.12 3.13; do \
+	  if python$$version -c '' 2>/dev/null; then \
+	    echo "== python$$version"; \
+	    python$$version -m venv .venv-$$version && .venv-$$version/bin/python -m pip install -q -e '.[test]' && \
+	    $(RUN) .venv-$$version/bin/python -m pytest -m "not faults" tests/core tests/jobs tests/house || exit 1; \
+	  else echo "== python$$version is not here"; fi; \
+	done
+
 bench: $(VENV)/.test
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.bench
 
 clean:
-	rm -rf $(VENV) .loam build dist
+	rm -rf $(VENV) .venv-3.* .loam build dist
