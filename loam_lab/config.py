@@ -43,7 +43,9 @@ class Config:
     """The settings of this process.
 
     `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
-    `python` is the interpreter whose environment has Sail and the catalog (`engines.python`).
+    `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running`
+    bounds the jobs of all queues that run at once, 0 does not. `keep_*` say how long, how many and how large what has
+    ended may stay before it is deleted down to its tombstone; 0 keeps everything.
     """
 
     home: Path
@@ -55,6 +57,10 @@ class Config:
     sweep_ms: int = 5_000
     slots: int = os.cpu_count() or 2
     engine_idle_ms: int = 900_000
+    max_running: int = 0
+    keep_days: int = 0
+    keep_runs: int = 0
+    keep_bytes: int = 0
 
 
 _KEYS = {field.name: field for field in fields(Config)}
@@ -104,6 +110,8 @@ def prepare_home(home: Path, *, mounts: str | None = None) -> None:
         )
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(home.iterdir()):  # never a folder that holds something else: it may be one that others need
+            home.chmod(0o700)
         probe = home / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
@@ -130,6 +138,13 @@ def network_file_system(path: Path, *, mounts: str | None = None) -> str:
         if (target == Path(point) or Path(point) in target.parents) and len(point) >= len(best):
             best, kind = point, right.split()[0]
     return kind if kind in _NETWORK else ""
+
+
+def past_proxies(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables that let programs reach this machine directly, whatever proxy `env` sets for the rest."""
+    named = [host for host in (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",") if host.strip()]
+    direct = ",".join(dict.fromkeys([*named, "127.0.0.1", "localhost"]))
+    return {"NO_PROXY": direct, "no_proxy": direct}
 
 
 def host() -> tuple[str, str]:
@@ -163,6 +178,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}: {error}", field=str(path)) from None
     engines = content.pop("engines", {})
+    if not isinstance(engines, dict):
+        raise Invalid(f"{path}: engines is {engines!r}; a table is wanted: [engines]", field="engines")
     flat = {**content, **({"python": engines["python"]} if "python" in engines else {})}
     for key in (*flat, *(f"engines.{key}" for key in engines if key != "python")):
         if key not in _KEYS:
@@ -176,11 +193,14 @@ def _value(where: str, key: str, value: Any) -> Any:
     wanted = _KEYS[key].type
     if wanted == "int":
         try:
+            if isinstance(value, bool | float):
+                raise TypeError(value)
             number = int(value)
         except (TypeError, ValueError):
             raise Invalid(f"{where}: {key} is {value!r}; a whole number is wanted", field=key) from None
-        if number < 1:
-            raise Invalid(f"{where}: {key} is {number}; it must be at least 1", field=key)
+        least = 0 if _KEYS[key].default == 0 else 1
+        if number < least:
+            raise Invalid(f"{where}: {key} is {number}; it must be at least {least}", field=key)
         return number
     if not isinstance(value, str | Path) or not str(value).strip():
         raise Invalid(f"{where}: {key} is {value!r}; a text is wanted", field=key)

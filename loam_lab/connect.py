@@ -55,11 +55,18 @@ class Jobs:
         token: str,
         name: str,
         find_again: Callable[[], tuple[JobsClientSync, str]] | None = None,
+        waits: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
         self._find_again = find_again
+        self._waits = waits
+        self._token = token
         self.name = name
         self._headers = {"authorization": f"Bearer {token}", "loam-client": name}
+
+    def patient(self, waits: Callable[[], bool]) -> Jobs:
+        """The same client, but a call that finds no server waits for the next one for as long as `waits()` says so."""
+        return Jobs(self._client, token=self._token, name=self.name, find_again=self._find_again, waits=waits)
 
     def hello(self, request: api.HelloRequest | None = None) -> api.HelloResponse:
         """Exchange versions with the server."""
@@ -180,9 +187,15 @@ class Jobs:
         except errors.Unavailable:
             if not again or self._find_again is None:
                 raise
-        self._client, token = self._find_again()
-        self._headers["authorization"] = f"Bearer {token}"
-        return self._send(operation, request, timeout_ms)
+        while True:
+            try:
+                self._client, self._token = self._find_again()
+                self._headers["authorization"] = f"Bearer {self._token}"
+                return self._send(operation, request, timeout_ms)
+            except errors.Unavailable:
+                if not self._waits():
+                    raise
+            time.sleep(0.1)
 
     def _send(self, operation: str, request: Any, timeout_ms: int) -> Any:
         from connectrpc.errors import ConnectError
@@ -201,12 +214,20 @@ def connect(settings: config.Config | None = None, *, name: str = "", start: boo
     Raises:
         Unavailable: no server answers, and none is to be started or it does not come up.
     """
+    # Read by every client in this process: the contract's, gRPC's, the catalog's.
+    os.environ.update(config.past_proxies(os.environ))
     settings = settings or config.load()
     name = name or f"client-{os.getpid()}"
     if settings.url:
         client = raw_client(settings.url)
         jobs = Jobs(client, token=settings.token, name=name)
-        jobs.hello()
+        try:
+            jobs.hello()
+        except errors.Unavailable as error:
+            raise errors.Unavailable(
+                f"no loam server answers at {settings.url!r} (LOAM_URL). Start it there, or unset LOAM_URL to"
+                f" use one of your own: {error}"
+            ) from None
         return jobs
 
     def find() -> tuple[JobsClientSync, str]:
@@ -266,6 +287,12 @@ def server_record(home: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and "url" in record else None
 
 
+def is_gone(home: Path) -> bool:
+    """Whether the server that wrote its record here was killed: it ran on this host, and nobody holds the home."""
+    record = server_record(home)
+    return record is not None and record.get("host") == config.host()[0] and _lock_is_free(home)
+
+
 def await_end(home: Path, pid: int, *, seconds: float = 30.0) -> None:
     """Wait until the server that was asked to end is gone.
 
@@ -298,10 +325,10 @@ def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, 
     found = _answering(settings.home)
     if found:
         return found
+    _refuse_other_host(settings.home)
     if not start:
         raise errors.Unavailable(f"the loam server of {str(settings.home)!r} is not running. Start it with: loam up")
     config.prepare_home(settings.home)
-    _refuse_other_host(settings.home)
     program = _start_server(settings)
     end = time.monotonic() + _START_S
     while time.monotonic() < end:
@@ -309,7 +336,10 @@ def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, 
         if found:
             return found
         # Another client may have started one at the same time: its server holds the lock, ours leaves with 3.
-        if program.poll() not in (None, 0, 3):
+        left = program.poll()
+        if left in (0, 3) and _lock_is_free(settings.home):
+            program = _start_server(settings)  # the one that had the home was about to end
+        elif left not in (None, 0, 3):
             break
         time.sleep(0.02)
     raise errors.Unavailable(

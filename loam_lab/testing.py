@@ -13,6 +13,7 @@ from loam_lab.server.commits import FindLog
 from loam_lab.server.jobs import LocalJobs
 from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
+from loam_lab.store import retention
 from loam_lab.store.records import EngineSession
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.tasks.eager import eager
@@ -55,6 +56,8 @@ class Lab:
         failpoint: Callable[[str], None] | None = None,
         jitter: Callable[[], float] = lambda: 1.0,
         max_pages: int | None = None,
+        max_running: int = 0,
+        keep: retention.Policy | None = None,
     ) -> None:
         self.clock = clock or Clock()
         self.signals = Signals()
@@ -74,9 +77,16 @@ class Lab:
             jitter=jitter,
             home=str(home),
             blobs=home / "blobs",
+            max_running=max_running,
         )
         self.scheduler = Scheduler(
-            self.store, self.signals, quiet=quiet, commits=self.service.commits, lease_ms=lease_ms, sweep_ms=5_000
+            self.store,
+            self.signals,
+            quiet=quiet,
+            commits=self.service.commits,
+            lease_ms=lease_ms,
+            sweep_ms=5_000,
+            keep=keep,
         )
         self.jobs = self.client()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from loam_lab import config
 from loam_lab.cli import out
-from loam_lab.errors import LoamError
+from loam_lab.errors import LoamError, Unavailable
 from loam_lab.version import __version__
 
 
@@ -71,11 +72,16 @@ def down(ctx: click.Context, force: bool, as_json: bool) -> None:
 
     settings = config.load(_flags(ctx))
     record = connect.server_record(settings.home)
-    if record is None:
-        out.print_json({"message": "not running"}) if as_json else click.echo("no server runs here")
-        return
-    message = ctx.obj(start=False).shutdown(api.ShutdownRequest(force=force)).message
-    connect.await_end(settings.home, int(record["pid"]))
+    try:
+        if record is None:
+            message = _end_orphans(settings.home)
+        else:
+            message = ctx.obj(start=False).shutdown(api.ShutdownRequest(force=force)).message
+            connect.await_end(settings.home, int(record["pid"]))
+    except Unavailable:
+        if not connect.is_gone(settings.home):
+            raise
+        message = _end_orphans(settings.home)
     out.print_json({"message": message}) if as_json else click.echo(message)
 
 
@@ -113,6 +119,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo("interrupted; what was submitted goes on", err=True)
         sys.exit(out.INTERRUPTED)
     sys.exit(code if isinstance(code, int) else out.OK)
+
+
+def _end_orphans(home: Path) -> str:
+    """End what a killed server left running."""
+    from loam_lab.server.programs import Record
+
+    left = [found for name in ("worker", "sail", "catalog") if (found := Record(home, name)).alive()]
+    for program in left:
+        program.stop()
+    names = ", ".join(program.name for program in left)
+    return "no server runs here" + (f"; ended what it had left: {names}" if names else "")
 
 
 def _say_status(client: Any, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,12 @@ def submit(
     as_json: bool,
 ) -> None:
     """Run FILE, a Python program, in a worker: `spark` and `params` are there, and it survives this terminal."""
+    if name is not None:
+        check.text(name, field="--name")
     spec = file_spec(file, name=name, params=read_params(params))
-    spec.queue = queue
-    spec.tags.extend(tags)
-    spec.timeout_ms = int(
-        check.number(int(timeout * 1000), field="--timeout", least=0, most=31_536_000_000, unit=" ms")
-    )
+    spec.queue = check.word(queue, field="--queue")
+    spec.tags.extend(check.word(tag, field="--tag") for tag in tags)
+    spec.timeout_ms = timeout_ms(timeout)
     attempts = check.number(retries, field="--retries", least=0, most=999) + 1
     spec.retry = pb.RetryPolicy(max_attempts=attempts, max_lost=1 if no_rerun else max(2, attempts))
     client: Jobs = jobs()
@@ -100,15 +101,7 @@ def list_runs(
     jobs: Any, limit: int, states: tuple[str, ...], engine: str, queue: str, tag: str, text: str, as_json: bool
 ) -> None:
     """List runs, newest first."""
-    request = api.ListRequest(
-        limit=check.number(limit, field="--limit", least=1, most=1_000),
-        states=[_STATES[state] for state in states],
-        engine=engine,
-        queue=queue,
-        tag=tag,
-        text=text,
-    )
-    found = jobs().list(request)
+    found = jobs().list(wanted(limit, states, engine, queue, tag, text))
     if as_json:
         out.print_json(out.record(found))
         return
@@ -117,6 +110,31 @@ def list_runs(
             "no runs" + (" like that" if any((states, engine, queue, tag, text)) else " yet") + ". See: loam run --help"
         )
         return
+    click.echo(table_of(found.jobs, style=_style))
+    if found.next:
+        click.echo(f"{len(found.jobs)} runs, older ones exist: --limit N shows more", err=True)
+
+
+def wanted(
+    limit: int, states: tuple[str, ...], engine: str, queue: str, tag: str, text: str, as_json: bool = False
+) -> api.ListRequest:
+    """What the options of `run list` ask for.
+
+    Raises:
+        Invalid: the limit is out of its bounds.
+    """
+    return api.ListRequest(
+        limit=check.number(limit, field="--limit", least=1, most=1_000),
+        states=[_STATES[state] for state in states],
+        engine=engine,
+        queue=queue,
+        tag=tag,
+        text=text,
+    )
+
+
+def table_of(found: Sequence[pb.Job], *, style: Callable[[int, str], str] | None = None) -> str:
+    """Runs as aligned text."""
     now = int(time.time() * 1000)
     rows = [
         [
@@ -128,11 +146,9 @@ def list_runs(
             words.ago(job.created_at_ms, now),
             words.one_line(job.error, 50),
         ]
-        for job in found.jobs
+        for job in found
     ]
-    click.echo(out.columns(rows, ["RUN", "STATE", "NAME", "ENGINE", "TOOK", "WHEN", ""], style=_style))
-    if found.next:
-        click.echo(f"{len(rows)} runs, older ones exist: --limit N shows more", err=True)
+    return out.columns(rows, ["RUN", "STATE", "NAME", "ENGINE", "TOOK", "WHEN", ""], style=style)
 
 
 @run.command("show")
@@ -163,11 +179,7 @@ def cancel(jobs: Any, run_ids: tuple[str, ...], as_json: bool) -> None:
         out.print_json(out.record(found))
         return
     for job in found.jobs:
-        click.echo(
-            f"{job.id[:13]}  was {words.state(job)}; asked to stop"
-            if _live(job)
-            else f"{job.id[:13]}  has already ended: {words.state(job)}"
-        )
+        click.echo(f"{job.id[:13]}  {_asked(job)}")
 
 
 def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | None = None) -> pb.JobSpec:
@@ -176,8 +188,11 @@ def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | N
     Raises:
         Invalid: the file is missing, unreadable, or not Python; names the line.
     """
-    from loam_lab.engines.base import Program, engine
+    from loam_lab.engines import runfile
+    from loam_lab.engines.base import Program
 
+    if file.is_dir():
+        raise Invalid(f"{str(file)!r} is a folder; name a Python file in it", field="FILE")
     if not file.is_file():
         raise Invalid(f"no file {str(file)!r} here ({os.getcwd()})", field="FILE")
     try:
@@ -185,7 +200,7 @@ def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | N
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"{str(file)!r} cannot be read as a Python file: {error}", field="FILE") from None
     program = Program(language="python", kind="file", source=source, path=str(file.resolve()), params=params or {})
-    for problem in engine("spark").check(program):
+    for problem in runfile.check(program):
         line = f", line {problem.line}" if problem.line else ""
         raise Invalid(f"{file}{line}: {problem.message}", field=problem.field)
     payload = {
@@ -217,6 +232,19 @@ def read_params(given: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             values[name] = value
     return check.parameters(values)
+
+
+def timeout_ms(seconds: float) -> int:
+    """A time limit in seconds as the contract has it; 0 is no limit.
+
+    Raises:
+        Invalid: below a millisecond (which would be read as no limit), above a year, or no number.
+    """
+    if seconds and not 0.001 <= seconds <= 31_536_000:
+        raise Invalid(
+            f"--timeout is {seconds:g} s; it must be from 0.001 to 31,536,000, or 0 for no limit", field="timeout"
+        )
+    return round(seconds * 1000)
 
 
 def wait_for(client: Jobs, run_id: str, *, show: bool) -> api.GetResponse:
@@ -294,7 +322,8 @@ def _print_outputs(client: Jobs, run_id: str, after: int) -> int:
     while more:
         page = client.outputs(api.OutputsRequest(job_id=run_id, after=after, limit=200))
         for output in page.outputs:
-            click.echo(words.plain(output_text(json.loads(output.output))), nl=False)
+            said = json.loads(output.output)
+            click.echo(words.plain(output_text(said)), nl=False, err=said.get("name") == "stderr")
         after, more = page.next, page.more
     return after
 
@@ -304,11 +333,15 @@ def _ending(found: api.GetResponse) -> int:
     return {pb.JobState.SUCCEEDED: out.OK, pb.JobState.CANCELLED: out.CANCELLED}.get(state, out.FAILED)  # type: ignore[arg-type]
 
 
-def _live(job: pb.Job) -> bool:
-    return job.state not in _ENDED
+def _asked(job: pb.Job) -> str:
+    if job.state is pb.JobState.CANCELLED:
+        return "cancelled"
+    if job.state in _ENDED:
+        return f"has already ended: {words.state(job)}"
+    return 'asked to stop; it reads "cancelling" until its engine has answered'
 
 
 def _style(column: int, cell: str) -> str:
     if column == 1:
         return click.style(cell, fg=words.COLOURS.get(cell.strip()[2:]))
-    return click.style(cell, fg="red") if column == 6 else cell
+    return click.style(cell, fg="red") if column == 6 and cell else cell

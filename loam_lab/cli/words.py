@@ -89,10 +89,18 @@ def size(count: int) -> str:
     return f"{amount:.1f} TB"
 
 
+def rows_of(snapshot: pb.Snapshot) -> tuple[int, int]:
+    """(rows added, rows deleted) by a snapshot; what its summary does not tell counts as none."""
+    try:
+        summary = json.loads(snapshot.summary or b"{}")
+        return int(summary.get("added-records", 0)), int(summary.get("deleted-records", 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0, 0
+
+
 def rows_changed(snapshot: pb.Snapshot) -> str:
     """What a snapshot did to the rows: +28,135, −212."""
-    summary = json.loads(snapshot.summary or b"{}")
-    added, deleted = int(summary.get("added-records", 0)), int(summary.get("deleted-records", 0))
+    added, deleted = rows_of(snapshot)
     parts = [f"+{added:,}"] if added else []
     if deleted:
         parts.append(f"−{deleted:,}")

@@ -15,14 +15,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from loam_lab import errors
+from loam_lab import config, errors
 from loam_lab.engines import channel
 from loam_lab.engines.base import Program, Progress, Report, Result, RunError
 
 _ENV_NAMES = (
     "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR TMP TEMP USER LOGNAME SHELL PYTHONPATH PYTHONHASHSEED VIRTUAL_ENV "
     "CONDA_PREFIX LD_LIBRARY_PATH DYLD_LIBRARY_PATH SSL_CERT_FILE SSL_CERT_DIR JAVA_HOME SPARK_HOME "
-    "MPLBACKEND"
+    "MPLBACKEND NO_PROXY no_proxy"
 )
 ENV_KEPT = frozenset(_ENV_NAMES.split())
 DIED = "ChildDied"
@@ -110,7 +110,9 @@ class Attempt:
                 stderr=subprocess.PIPE,
                 pass_fds=[theirs.fileno()],
                 cwd=cwd,
-                env=kept | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"} | dict(env or {}),
+                env=config.past_proxies(kept)
+                | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+                | dict(env or {}),
                 start_new_session=True,
             )
         except OSError as error:

@@ -5,6 +5,7 @@ The rule kept here: an engine's answer to our own interrupt is never a failure, 
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -15,7 +16,11 @@ from loam_lab import errors
 from loam_lab.engines.base import CANCELLED, RunError
 
 LOST = "SessionLost"
-_HERE = str(Path(__file__).parent)
+_GRPC = re.compile(
+    r'<_\w+ of RPC that terminated with:\s+status = StatusCode\.(?P<code>\w+)\s+details = "(?P<details>.*?)"\n',
+    re.DOTALL,
+)
+_HERE = str(Path(__file__).parent.parent)
 _FOREIGN = (_HERE, *{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}, "<frozen ")
 
 # Sail's "operation not found" is what a cancelled call gets; real Spark says OPERATION_CANCELED.
@@ -73,7 +78,22 @@ def words(error: BaseException) -> str:
     """Give the message and the notes that were added to it."""
     if isinstance(error, SyntaxError):
         return "".join(traceback.format_exception_only(error)).strip()
-    return "\n".join([str(error).strip() or type(error).__name__, *getattr(error, "__notes__", ())])
+    said = _grpc_words(error) or str(error).strip() or type(error).__name__
+    return "\n".join([said, *getattr(error, "__notes__", ())])
+
+
+def _grpc_words(error: BaseException) -> str:
+    """What a gRPC error says, also one that pyspark quotes: its text begins with a class and buries the words.
+
+    "" for any other error.
+    """
+    found = _GRPC.search(str(error))
+    if found is None:
+        return ""
+    code, details = found["code"], found["details"].strip()
+    if code == "UNAVAILABLE":
+        return f"the Spark server went away while it was asked ({details or code}); run it again"
+    return f"{code}: {details}" if details else code
 
 
 def condition(error: BaseException) -> str | None:
@@ -91,8 +111,13 @@ def own_frames(tb: TracebackType | None, *, path: str | None = None) -> tuple[st
     if path is not None:
         start = next((number for number, frame in enumerate(summary) if frame.filename == path), 0)
         summary = traceback.StackSummary.from_list(summary[start:])
-    own = [frame for frame in summary if not frame.filename.startswith(_FOREIGN)]
+    own = [frame for frame in summary if is_own(frame.filename)]
     return tuple(line.rstrip("\n") for line in traceback.format_list(own))
+
+
+def is_own(filename: str) -> bool:
+    """Tell whether this is the user's own code: no library, not Python's, not ours."""
+    return not filename.startswith(_FOREIGN)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+
+from loam_lab import config
 
 QUIET_S = 60.0
 
@@ -20,6 +23,7 @@ def quiet_by_child(python: str, remote: str, session_id: str, *, deadline_s: flo
             text=True,
             timeout=deadline_s + 30,
             check=False,
+            env={**os.environ, **config.past_proxies(os.environ)},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return False, str(error)

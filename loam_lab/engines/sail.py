@@ -18,13 +18,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from loam_lab import errors
+from loam_lab import config, errors
 
 CATALOG = "loam"
 """The catalog's name in Sail; no likely namespace: if both were `lake`, `lake.flights` would mean the catalog."""
 
 YEAR_SECONDS = 31_536_000
-ENV_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "LD_LIBRARY_PATH")
+ENV_KEPT = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "SSL_CERT_FILE",
+    "LD_LIBRARY_PATH",
+    "NO_PROXY",
+    "no_proxy",
+)
 ENV_KEPT_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "SAIL_")
 
 _ASK = """
@@ -204,15 +216,19 @@ def _environment(catalog_url: str | None, token_file: str | None, mode: str) -> 
         catalog = f'type="iceberg-rest", name="{CATALOG}", uri={json.dumps(catalog_url)}'
         if token_file is not None:
             catalog += f", bearer_access_token_file={json.dumps(token_file)}"
-    return kept | {
-        "SAIL_MODE": mode,
-        "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(YEAR_SECONDS),  # its default of 900 s ends a session for good
-        "SAIL_CATALOG__LIST": f"[{{{catalog}}}]",
-        "SAIL_CATALOG__DEFAULT_CATALOG": CATALOG,
-        "RUST_LOG": "warn",
-        "TZ": "UTC",
-        "PYTHONNOUSERSITE": "1",
-    }
+    return (
+        kept
+        | config.past_proxies(kept)
+        | {
+            "SAIL_MODE": mode,
+            "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(YEAR_SECONDS),  # its default of 900 s ends a session for good
+            "SAIL_CATALOG__LIST": f"[{{{catalog}}}]",
+            "SAIL_CATALOG__DEFAULT_CATALOG": CATALOG,
+            "RUST_LOG": "warn",
+            "TZ": "UTC",
+            "PYTHONNOUSERSITE": "1",
+        }
+    )
 
 
 def _program(python: str) -> list[str]:

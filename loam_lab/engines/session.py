@@ -9,10 +9,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from loam_lab import errors
-from loam_lab.engines import wire
+from loam_lab.engines import faults, wire
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,7 @@ def open_session(
         if table_format is not None:
             session.conf.set("spark.sql.sources.default", table_format)
     except Exception as error:
-        raise errors.EngineError(f"the Spark session was refused: {error}") from error
+        raise errors.EngineError(f"the Spark session was refused: {faults.words(error)}") from error
     if make_default:
         adopt(session, remote)
     return session
@@ -60,6 +61,7 @@ def calm(session: Any, remote: str) -> None:
     """Bound the client's retries, and take away its work at interpreter exit, which hangs when the server is gone."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
     client = session.client
     if on_exit := getattr(client, "_on_exit", None):  # since pyspark 4.1
         atexit.unregister(on_exit)

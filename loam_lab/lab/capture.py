@@ -6,16 +6,20 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from loam_lab.lab.views import RUN_MIME
+from loam_lab.engines import faults
 from loam_lab.worker.relay import Relay
 
 
 class Capture:
-    """Listens to one cell. `start` and `stop` are called in the thread that runs it."""
+    """Listens to one cell. `start` and `stop` are called in the thread that runs it.
 
-    def __init__(self, shell: Any, relay: Relay) -> None:
+    `explain` may add a sentence to an error before it is shown.
+    """
+
+    def __init__(self, shell: Any, relay: Relay, *, explain: Callable[[BaseException], str | None]) -> None:
         self._shell = shell
         self._relay = relay
+        self._explain = explain
         self._undo: list[Callable[[], Any]] = []
 
     def start(self) -> None:
@@ -28,13 +32,23 @@ class Capture:
         show = self._shell._showtraceback
 
         def show_and_keep(kind: Any, error: Any, lines: list[str]) -> None:
+            said = self._explain(error)
+            lines = [*lines, *([said] if said and said not in "".join(lines) else ())]
             show(kind, error, lines)
             self._relay.output(
-                {"output_type": "error", "ename": kind.__name__, "evalue": str(error), "traceback": list(lines)}
+                {"output_type": "error", "ename": kind.__name__, "evalue": str(error), "traceback": lines}
             )
 
         self._shell._showtraceback = show_and_keep
         self._undo.append(lambda: setattr(self._shell, "_showtraceback", show))
+        show_any = self._shell.showtraceback
+
+        def show_in_short(*given: Any, **named: Any) -> None:
+            _shorten(sys.exc_info()[1])
+            show_any(*given, **named)
+
+        self._shell.showtraceback = show_in_short
+        self._undo.append(lambda: setattr(self._shell, "showtraceback", show_any))
 
     def stop(self) -> None:
         """End; everything is as it was."""
@@ -50,16 +64,17 @@ class Capture:
             self._relay.log(name, text)
             return written
 
+        is_own = "write" not in getattr(stream, "__dict__", {"write": None})
         try:
             stream.write = write_and_keep
         except AttributeError:
             return
-        self._undo.append(lambda: setattr(stream, "write", write))
+        self._undo.append(lambda: delattr(stream, "write") if is_own else setattr(stream, "write", write))
 
     def _hook(self, source: Any, kind: str) -> None:
         def hear(message: dict[str, Any]) -> dict[str, Any]:
             content = message["content"]
-            if message["header"]["msg_type"] == kind and RUN_MIME not in content["data"]:
+            if message["header"]["msg_type"] == kind:
                 output = {"output_type": kind, "data": content["data"], "metadata": content.get("metadata", {})}
                 if kind == "execute_result":
                     output["execution_count"] = content.get("execution_count")
@@ -68,3 +83,15 @@ class Capture:
 
         source.register_hook(hear)
         self._undo.append(lambda: source.unregister_hook(hear))
+
+
+def _shorten(error: BaseException | None) -> None:
+    """End the traceback of a Ctrl-C at the user's own code: drawing pyspark's frames takes a second for nothing."""
+    if not isinstance(error, KeyboardInterrupt):
+        return
+    link, own = error.__traceback__, None
+    while link is not None:
+        own = link if faults.is_own(link.tb_frame.f_code.co_filename) else own
+        link = link.tb_next
+    if own is not None:
+        own.tb_next = None

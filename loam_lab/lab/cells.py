@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import shlex
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import NoReturn
 
 from IPython.core.error import UsageError
@@ -52,8 +53,8 @@ def strip_first_line(lines: list[str]) -> list[str]:
         return lines
     rest = lines[1:]
     # A cell magic on the second line must be first to be seen as one.
-    first_code = next((line for line in rest if line.strip()), "")
-    return rest if first_code.startswith("%%") else ["\n", *rest]
+    code = list(dropwhile(lambda line: not line.strip(), rest))
+    return code if code and code[0].startswith("%%") else ["\n", *rest]
 
 
 def parse(raw: str) -> Cell | None:

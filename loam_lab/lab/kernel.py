@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
+import sys
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from loam_lab.engines.interrupt import Interrupter
     from loam_lab.engines.origins import Origins
     from loam_lab.worker.heartbeat import Heartbeat
+
+_SPARK = ("pyspark.sql.connect.session", "pyspark.sql.connect.client.reattach", "pyspark.sql.functions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,11 @@ class Kernel:
         self._origins: Origins | None = None
         self._lock = threading.RLock()
         self._watching: threading.Thread | None = None
+        self._importing: threading.Thread | None = None
+        self._ended = threading.Event()
         self.spark: Spark | None = None
-        self.label: Callable[[], str] = lambda: "?"
+        self.label = "?"
+        """How people call the cell that runs: [7]."""
         self.report: Callable[[], Any] = lambda: None
 
     @property
@@ -73,11 +81,28 @@ class Kernel:
             self._origins = Origins()
         return self._origins
 
+    def import_spark_aside(self) -> None:
+        """Begin to import pyspark, which takes longer than starting Sail, while the server starts that."""
+        if self._importing is None and _SPARK[0] not in sys.modules:
+            self._importing = threading.Thread(target=_import_spark, name="loam-import", daemon=True)
+            self._importing.start()
+
     def open_engine(self) -> Any:
         """Have the server start Sail and the catalog if need be; says where they are."""
         from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
         return self.jobs.open_engine(api.OpenEngineRequest(engine="spark", holder=self.name))
+
+    def find_engine(self) -> tuple[str, Any]:
+        """(where Sail is, all that is known of it): asked of the server only where the one we use does not answer."""
+        from loam_lab.engines import wire
+
+        if self.spark is not None:
+            with contextlib.suppress(errors.Unavailable):  # it was restarted, or will be
+                wire.probe(self.spark.remote)
+                return self.spark.remote, None
+        engine = self.open_engine()
+        return str(engine.endpoint), engine
 
     def needs_session(self, endpoint: str) -> bool:
         """Whether the next cell gets a new Spark session."""
@@ -94,6 +119,8 @@ class Kernel:
         Raises:
             Unavailable: the engine does not answer. EngineError: it refuses the session.
         """
+        if self._importing is not None:
+            self._importing.join()
         from loam_lab.engines import interrupt, origins, session, writes
 
         self.forget_session()
@@ -101,7 +128,7 @@ class Kernel:
         interrupter = interrupt.Interrupter(opened, engine.endpoint)
         interrupter.install()
         writes.watch(opened, lambda: self.report(), interrupter=interrupter)
-        origins.watch_views(opened, self.origins, lambda: self.label())
+        origins.watch_views(opened, self.origins, lambda: self.label)
         self.spark = Spark(opened, session_id, engine.endpoint, interrupter, engine.catalog_url, engine.catalog_token)
         return self.spark
 
@@ -111,8 +138,28 @@ class Kernel:
             self.origins.note_ended(self.spark.session_id, datetime.now(UTC))
             self.spark = None
 
+    def check_session(self) -> bool:
+        """An error says that a session is gone: forget ours, and say so, if it is that one and not an older one."""
+        from loam_lab.engines import faults, wire
+
+        spark = self.spark
+        if spark is None:
+            return True
+        try:
+            wire.probe(spark.remote)
+            spark.session.conf.get("spark.sql.session.timeZone")
+        except Exception as error:
+            if isinstance(error, errors.Unavailable) or faults.is_session_lost(error):
+                self.forget_session()
+        return self.spark is None
+
+    def note_frames(self, namespace: Mapping[str, Any]) -> None:
+        """Remember the new DataFrames among the notebook's variables as made by the cell that runs."""
+        self.origins.note_frames(namespace, self.label)
+
     def close(self) -> None:
-        """The extension is unloaded or the kernel ends: let go of the session quickly."""
+        """The extension is unloaded: nothing is held any more. `spark` goes on working, unrecorded."""
+        self._ended.set()
         if self._heartbeat is not None:
             self._heartbeat.stop()
 
@@ -126,12 +173,22 @@ class Kernel:
         from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
         from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
-        after, pause = "", threading.Event()
-        while True:
+        after = ""
+        while not self._ended.is_set():
             try:
                 for reply in self.jobs.watch(api.WatchRequest(after=after, kinds=[pb.EventKind.CANCEL_REQUESTED])):
                     after = reply.cursor
+                    if self._ended.is_set():
+                        return
                     if reply.events and self._heartbeat is not None:
                         self._heartbeat.soon()
             except errors.LoamError:
-                pause.wait(2.0)
+                self._ended.wait(2.0)
+
+
+def _import_spark() -> None:
+    for name in _SPARK:
+        try:
+            importlib.import_module(name)
+        except Exception:  # said where it is needed
+            return

@@ -14,6 +14,7 @@ from loam_lab.lab.attached import Attached
 from loam_lab.lab.kernel import Kernel
 
 _LOADED = "_loam_lab"
+_FRAMES = ("pyspark.sql.connect.dataframe", "pyspark.sql.dataframe", "pyspark.sql.classic.dataframe")
 
 
 def load(shell: Any) -> None:
@@ -28,7 +29,7 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", attached.pre)
     shell.events.register("post_run_cell", attached.post)
     bundles = shell.display_formatter.mimebundle_formatter
-    for module in ("pyspark.sql.connect.dataframe", "pyspark.sql.dataframe", "pyspark.sql.classic.dataframe"):
+    for module in _FRAMES:
         bundles.for_type_by_name(module, "DataFrame", lambda value, **_: attached.bundle(value))
     setattr(shell, _LOADED, (kernel, attached))
 
@@ -43,6 +44,10 @@ def unload(shell: Any) -> None:
     shell.ast_transformers.remove(attached)
     shell.events.unregister("pre_run_cell", attached.pre)
     shell.events.unregister("post_run_cell", attached.post)
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("loam", None)
+    for module in _FRAMES:
+        shell.display_formatter.mimebundle_formatter.deferred_printers.pop((module, "DataFrame"), None)
     kernel.close()
     setattr(shell, _LOADED, None)
 
@@ -64,7 +69,10 @@ class LoamMagics(Magics):  # type: ignore[misc]
         %loam session new                                a fresh Spark session for the next cell
         %loam status | up | down
         """
-        words = shlex.split(line)
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise UsageError(f"%loam {line}: {error}") from None
         if cell is not None:
             raise UsageError(f"%%loam {words[0] if words else ''}: no such cell; known: %%loam spark. See %loam?")
         if not words:

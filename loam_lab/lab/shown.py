@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -31,6 +33,8 @@ def command(given: list[str], kernel: Kernel) -> None:
         show_table(kernel, arguments[2])
     elif is_plain and arguments[:2] == ["run", "show"] and len(arguments) == 3:
         show_run(kernel, arguments[2])
+    elif is_plain and arguments[:2] == ["run", "list"]:
+        list_runs(kernel, arguments[2:])
     else:
         _as_command(arguments, kernel)
 
@@ -45,20 +49,37 @@ def show_table(kernel: Kernel, name: str) -> None:
     display(bundle, raw=True)
 
 
+def list_runs(kernel: Kernel, options: list[str]) -> None:
+    """Display the list of runs."""
+    with _usage_errors(["run", "list", *options]):
+        context = runs.list_runs.make_context("run list", list(options))
+        found = kernel.jobs.list(runs.wanted(**context.params))
+    if not found.jobs:
+        print("no runs" + (" like that" if options else " yet") + ". A %%loam spark cell makes one")  # noqa: T201
+        return
+    now = int(time.time() * 1000)
+    text = runs.table_of(found.jobs)
+    display(views.runs_bundle(found.jobs, now_ms=now, more=bool(found.next), text=text), raw=True)
+
+
 def show_run(kernel: Kernel, run_id: str) -> None:
     """Display a run: how it ended, what it wrote, what it printed and displayed."""
     found = kernel.jobs.get(api.GetRequest(job_id=run_id))
-    job = found.job or pb.Job()
+    job, now = found.job or pb.Job(), int(time.time() * 1000)
     failure = found.outcome.failure if found.outcome else None
     view = views.RunView(
         run_id=job.id,
         name=job.task.name if job.task else "",
         state=words.state(job),
-        elapsed_ms=words.length_ms(job, int(time.time() * 1000)),
+        elapsed_ms=words.length_ms(job, now),
         text=job.progress.text if job.progress else "",
         error=f"{failure.kind}: {failure.message}" if failure else job.error,
-        notes=(f"by {job.actor}, {words.instant(job.created_at_ms)}", f"attempts: {len(found.attempts)}"),
         snapshots=tuple(found.snapshots),
+        about=(
+            f"{words.ago(job.created_at_ms, now)} · {words.instant(job.created_at_ms)} · by {job.actor}",
+            *([f"ran {len(found.attempts)} times"] if len(found.attempts) > 1 else ()),
+        ),
+        engine=job.task.engine if job.task else "",
     )
     display(views.run_bundle(view), raw=True)
     printed = "".join(
@@ -77,10 +98,19 @@ def _in_full(given: list[str]) -> list[str]:
 
 
 def _as_command(arguments: list[str], kernel: Kernel) -> None:
-    try:
+    with _usage_errors(arguments):
         main.cli.main(args=arguments, prog_name="%loam", standalone_mode=False, obj=lambda **_: kernel.jobs)
+
+
+@contextmanager
+def _usage_errors(arguments: list[str]) -> Iterator[None]:
+    """What click says of a wrong command, as the notebook says it."""
+    try:
+        yield
     except click.ClickException as error:
         raise UsageError(f"%loam {' '.join(arguments)}: {error.format_message()}") from None
+    except click.exceptions.Exit:
+        return
     except SystemExit as error:
         if error.code not in (0, None):
             raise UsageError(f"%loam {' '.join(arguments)}: the run did not succeed (exit {error.code})") from None
@@ -98,7 +128,7 @@ def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
     sub = views.SUB
     facts = " · ".join(f"<bdi>{escape(fact)}</bdi>" for fact in tables.facts(found))
     snapshots = views.table_html(
-        [("snapshot", "id"), ("operation", ""), ("rows", "count"), ("files", "count"), ("when", ""), ("run", "")],
+        [("snapshot", ""), ("operation", ""), ("rows", "count"), ("files", "count"), ("when", ""), ("run", "")],
         [
             (
                 s.snapshot_id,
@@ -113,8 +143,8 @@ def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
         _of(len(found.snapshots), found.snapshots_in_all, "snapshot"),
     )
     schema = views.table_html(
-        [("id", "int"), ("column", ""), ("type", ""), ("null", "")],
-        [(str(c.id), c.name, c.type, "not null" if c.required else "") for c in found.columns],
+        [("id", "count"), ("column", ""), ("type", ""), ("nullable", "")],
+        [(str(c.id), c.name, c.type, "no" if c.required else "yes") for c in found.columns],
         _of(len(found.columns), len(found.columns), "column"),
     )
     parts = views.table_html(

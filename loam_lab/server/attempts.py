@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from protobuf import Oneof
 
 from loam_lab.core import check, ids, lifecycle
@@ -111,14 +113,19 @@ class Attempts(Calls):
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:
         limit, lease_ms = lease_terms(request, self._lease_ms)
+        if self._max_running:
+            limit = max(0, min(limit, self._max_running - int(tx.select("count_running")[0][0])))
+        terms: dict[str, Any] = {
+            "worker": request.worker,
+            "lease_ms": lease_ms,
+            "versions": request.versions[:200],
+            "now": tx.now,
+        }
         changes: list[core.Change] = []
         for queue in request.queues or ["default"]:
             if len(changes) < limit:
                 ready = queues.next_jobs(tx, who.namespace, queue, limit - len(changes), engines=request.engines)
-                changes += [
-                    lifecycle.lease(job, worker=request.worker, lease_ms=lease_ms, now=tx.now, versions=request.versions[:200])
-                    for job in ready
-                ]
+                changes += [lifecycle.lease(job, **terms) for job in ready]
         bodies = tx.bodies(change.after.seq for change in changes)
         fitting: list[core.Change] = []
         size = 0

@@ -45,6 +45,7 @@ class Calls:
         lease_ms: int = 30_000,
         jitter: Callable[[], float] = random.random,
         blobs: Path | None = None,
+        max_running: int = 0,
     ) -> None:
         self.store = store
         self.signals = signals
@@ -53,6 +54,7 @@ class Calls:
         self._lease_ms = lease_ms
         self._jitter = jitter
         self._blobs = blobs
+        self._max_running = max_running
         self._session_secret = store.secret("session_secret")
 
     def read_commits(self) -> None:

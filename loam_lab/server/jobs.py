@@ -64,11 +64,21 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         jitter: Callable[[], float] = random.random,
         home: str = "",
         blobs: Path | None = None,
+        max_running: int = 0,
         stop: Callable[[], str] | None = None,
         stays: Callable[[], str] = lambda: "",
         clients: Callable[[], int] = lambda: 0,
     ) -> None:
-        super().__init__(store, signals, who, find_log=find_log, lease_ms=lease_ms, jitter=jitter, blobs=blobs)
+        super().__init__(
+            store,
+            signals,
+            who,
+            find_log=find_log,
+            lease_ms=lease_ms,
+            jitter=jitter,
+            blobs=blobs,
+            max_running=max_running,
+        )
         self._desk = desk
         self._beat_ms = beat_ms
         self._home = home

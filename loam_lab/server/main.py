@@ -24,12 +24,13 @@ import uvicorn
 
 from loam_lab import config
 from loam_lab.errors import LoamError
-from loam_lab.server import app, auth
+from loam_lab.server import app, auth, blobs
 from loam_lab.server.jobs import LocalJobs
 from loam_lab.server.presence import Presence
 from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
 from loam_lab.server.supervise import Desk
+from loam_lab.store import retention
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.version import __version__
 
@@ -89,6 +90,7 @@ def serve(settings: config.Config) -> None:
         beat_ms=settings.beat_ms,
         home=str(home),
         blobs=home / "blobs",
+        max_running=settings.max_running,
         stop=lambda: _end(ending),
         stays=lambda: why_stay(store, presence),
         clients=presence.count,
@@ -100,6 +102,8 @@ def serve(settings: config.Config) -> None:
         commits=jobs.commits,
         lease_ms=settings.lease_ms,
         sweep_ms=settings.sweep_ms,
+        keep=retention.Policy(settings.keep_days * 86_400_000, settings.keep_runs, settings.keep_bytes),
+        forget_blobs=lambda hashes: blobs.forget(home / "blobs", hashes),
         on_ready=desk.need_worker,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -112,8 +116,9 @@ def serve(settings: config.Config) -> None:
             threading.Thread(target=_reconcile, args=(jobs,), name="loam-reconcile", daemon=True).start()
             _write_record(home, listener.getsockname()[1])
             log.info("loam-lab %s serves %s on port %d", __version__, home, listener.getsockname()[1])
-            _wait(ending, lambda: why_stay(store, presence))
+            _wait(ending, lambda: why_stay(store, presence), look_s=min(_IDLE_LOOK_S, settings.engine_idle_ms / 1000))
             _forget_record(home)
+            desk.stop_worker()
             web.stop()
     finally:
         scheduler.stop()
@@ -169,8 +174,8 @@ class _Web:
             asyncio.run(self._server.serve(sockets=[self._listener]))
 
 
-def _wait(ending: threading.Event, stays: Callable[[], str]) -> None:
-    while not ending.wait(_IDLE_LOOK_S):
+def _wait(ending: threading.Event, stays: Callable[[], str], *, look_s: float) -> None:
+    while not ending.wait(look_s):
         if not stays():
             log.info("nobody is connected and nothing waits")
             return

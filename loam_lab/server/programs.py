@@ -6,10 +6,12 @@ A pid alone proves nothing: the record holds the start time too, and a process w
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -52,19 +54,29 @@ class Record:
         fresh.write_text(json.dumps(asdict(program)), encoding="utf-8")
         fresh.replace(self._path)
 
-    def stop(self, *, grace_s: float = 5.0, first: signal.Signals = signal.SIGTERM) -> None:
-        """End the program: ask, then kill. Returns when it is gone."""
-        for number, patience_s in ((first, grace_s), (signal.SIGKILL, 5.0)):
-            found = self.alive()
-            if found is None:
+    def stop(self, *, grace_s: float = 5.0, again_s: float = math.inf) -> None:
+        """End the program: ask (once more each `again_s`), then kill. Returns when it is gone.
+
+        Not with SIGINT: in its first moments Sail loses it, and a program started by a shell in the background too.
+        """
+        end = time.monotonic() + grace_s
+        while time.monotonic() < end:
+            if self._signal_and_wait(signal.SIGTERM, min(again_s, end - time.monotonic())):
                 return
-            try:
-                os.kill(found.pid, number)
-            except ProcessLookupError:
-                return
-            end = time.monotonic() + patience_s
-            while time.monotonic() < end and self.alive():
-                threading.Event().wait(0.02)
+        self._signal_and_wait(signal.SIGKILL, 5.0)
+
+    def _signal_and_wait(self, number: signal.Signals, patience_s: float) -> bool:
+        found = self.alive()
+        if found is None:
+            return True
+        with suppress(ProcessLookupError):
+            os.kill(found.pid, number)
+        end = time.monotonic() + patience_s
+        while self.alive():
+            if time.monotonic() >= end:
+                return False
+            threading.Event().wait(0.02)
+        return True
 
 
 def resident_bytes(pid: int) -> int:

@@ -15,6 +15,7 @@ from loam_lab.core.job import Job
 from loam_lab.errors import LoamError
 from loam_lab.server import commits as commit_log
 from loam_lab.server.signals import Signals
+from loam_lab.store import retention
 from loam_lab.store.read import Reader
 from loam_lab.store.records import Commit, EngineSession
 from loam_lab.store.sqlite import SqliteStore
@@ -25,6 +26,8 @@ _STEP = 500
 # What the worker that the server starts can run; tasks need a worker that knows their module.
 EMBEDDED_ENGINES = ("spark",)
 _DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
+_TIDY = 100
 
 # Stops whatever an engine session runs; True when the engine has answered that nothing runs.
 Quiet = Callable[[list[EngineSession]], bool]
@@ -43,6 +46,8 @@ class Scheduler:
         lease_ms: int,
         sweep_ms: int,
         on_ready: Callable[[list[tuple[str, str]]], None] = lambda queues: None,
+        keep: retention.Policy | None = None,
+        forget_blobs: Callable[[list[str]], None] = lambda hashes: None,
     ) -> None:
         self._store = store
         self._signals = signals
@@ -51,6 +56,8 @@ class Scheduler:
         self._lease_ms = lease_ms
         self._sweep_ms = sweep_ms
         self._on_ready = on_ready
+        self._keep = keep or retention.Policy()
+        self._forget_blobs = forget_blobs
         self._last_beat: int | None = None
         self._being_quieted: set[str] = set()
         self._lock = threading.Lock()
@@ -94,6 +101,19 @@ class Scheduler:
             return again if instant is None else min(instant, again)
         return instant
 
+    def tidy(self) -> None:
+        """Forget old answers, and delete what the retention policy gives up, in small batches."""
+        self._store.write(lambda tx: tx.forget_requests(tx.now - _DAY_MS, 10_000))
+        while not self._ended.is_set() and self._delete_surplus():
+            continue
+
+    def _delete_surplus(self) -> int:
+        jobs = self._store.read(lambda reader: retention.surplus(reader, self._keep, self._store.now(), _TIDY))
+        if jobs:
+            freed = self._store.write(lambda tx: [h for job in jobs for h in retention.delete(tx, job, purge=False)])
+            self._forget_blobs(self._store.write(lambda tx: [h for h in freed if not retention.is_needed(tx, h)]))
+        return len(jobs)
+
     def _next_step(self, reader: Reader) -> int | None:
         instant = reader.next_instant()
         return None if instant is None else max(instant, self._store.now() + 1)
@@ -104,9 +124,9 @@ class Scheduler:
             seen = self._signals.seen([TIMES])
             try:
                 instant = self.step()
-                if self._store.now() - forgotten > _DAY_MS / 24:
+                if self._store.now() - forgotten > _HOUR_MS:
                     forgotten = self._store.now()
-                    self._store.write(lambda tx: tx.forget_requests(tx.now - _DAY_MS, 10_000))
+                    self.tidy()
             except LoamError as error:
                 log.warning("a step of the scheduler failed: %s", error)
                 instant = self._store.now() + self._sweep_ms

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from loam_lab import config
 from loam_lab.engines import sail
 from loam_lab.engines.quieting import quiet_by_child
 from loam_lab.errors import EngineError, Invalid, Unavailable
@@ -28,6 +29,7 @@ from loam_lab.tables.client import CatalogLog
 log = logging.getLogger("loam.desk")
 _WATCH_S = 0.5
 _WORKER_PAUSE_S = 3.0
+_GIVE_BACK_S = 10.0
 
 
 class Desk:
@@ -120,6 +122,7 @@ class Desk:
                     stderr=out,
                     start_new_session=True,
                     cwd="/",
+                    env={**os.environ, **config.past_proxies(os.environ)},
                 )
             self._note(self._worker, program, port=0)
         finally:
@@ -145,12 +148,18 @@ class Desk:
             )
         return found
 
+    def stop_worker(self) -> None:
+        """Have the worker give back what it runs, and end it. The server must still answer: giving back is a call."""
+        self._worker_not_before = math.inf
+        with self._worker_lock:
+            self._worker.stop(grace_s=_GIVE_BACK_S, again_s=0.5)
+
     def stop(self) -> None:
-        """End the worker, then Sail, then the catalog. Returns when they are gone."""
+        """End Sail, then the catalog; the worker first, if it still runs. Returns when they are gone."""
+        self.stop_worker()
         self._ended.set()
-        self._worker.stop(grace_s=10.0)
         with self._lock:
-            self._sail.stop(first=signal.SIGINT)
+            self._sail.stop()
             self._catalog.stop()
         if self._watcher:
             self._watcher.join(5.0)
@@ -165,7 +174,7 @@ class Desk:
             if last is None:
                 raise
         # Its port was taken meanwhile: Sail must learn the new one, so it is started again too.
-        self._sail.stop(first=signal.SIGINT)
+        self._sail.stop()
         return self._start_catalog(0)
 
     def _start_catalog(self, port: int) -> Started:
@@ -181,6 +190,7 @@ class Desk:
                 stderr=out,
                 start_new_session=True,
                 cwd="/",
+                env={**os.environ, **config.past_proxies(os.environ)},
             )
         line = _first_line(program, 30.0)
         try:

@@ -166,10 +166,29 @@ SELECT count(*) FROM jobs WHERE is_dead = 1 AND namespace = ? AND queue = ?;
 
 -- ended_since --
 -- How the queue's last jobs ended, and how long they had waited; a sample where there are very many.
-SELECT state, started_at - run_at FROM jobs
- WHERE finished_at IS NOT NULL AND namespace = ? AND queue = ? AND finished_at > ?
+SELECT state, started_at - run_at FROM jobs INDEXED BY jobs_ended
+ WHERE finished_at IS NOT NULL AND tombstone = 0 AND finished_at > :since
+   AND namespace = :namespace AND queue = :queue
  ORDER BY finished_at DESC
  LIMIT 10000;
+
+-- oldest_ended --
+-- What retention deletes first.
+SELECT {head} FROM jobs INDEXED BY jobs_ended
+ WHERE finished_at IS NOT NULL AND tombstone = 0 AND finished_at < ?
+ ORDER BY finished_at
+ LIMIT ?;
+
+-- count_ended --
+SELECT count(*) FROM jobs INDEXED BY jobs_ended WHERE finished_at IS NOT NULL AND tombstone = 0;
+
+-- bytes_kept --
+SELECT (SELECT coalesce(sum(length(output)), 0) FROM outputs)
+     + (SELECT coalesce(sum(length(payload)), 0) FROM bodies)
+     + (SELECT coalesce(sum(size), 0) FROM blobs);
+
+-- count_running --
+SELECT count(*) FROM jobs WHERE state = 'running' AND attached = 0 AND lease_until IS NOT NULL;
 
 -- find_key --
 SELECT seq, digest, until FROM job_keys WHERE namespace = ? AND key = ?;
@@ -359,6 +378,20 @@ SELECT place, table_name, snapshot_id, parent_id, operation, summary, committed_
  WHERE table_name = ? AND snapshot_id <> ''
  ORDER BY place DESC
  LIMIT ?;
+
+-- names_like --
+-- The distinct names that contain a text, one index jump a name, at most 20,000 names looked at.
+WITH RECURSIVE names (name, n) AS (
+  SELECT (SELECT min(name) FROM jobs WHERE namespace = :namespace), 1
+   UNION ALL
+  SELECT (SELECT min(j.name) FROM jobs j WHERE j.namespace = :namespace AND j.name > names.name), n + 1
+    FROM names
+   WHERE names.name IS NOT NULL AND n < 20000
+)
+SELECT name FROM names WHERE instr(lower(name), lower(:text)) > 0;
+
+-- newest_seq --
+SELECT coalesce(max(seq), 0) FROM jobs;
 
 -- runs_of_snapshot --
 SELECT j.id, r.epoch, j.name FROM snapshot_runs r JOIN jobs j ON j.seq = r.seq

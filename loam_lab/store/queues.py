@@ -109,7 +109,7 @@ def signals(reader: Reader, namespace: str, name: str, now: int) -> Signals:
     waiting, scheduled, running = reader.select_one("queue_counts", where) or (0, 0, 0)
     [oldest] = reader.select_one("oldest_waiting", where) or (None,)
     [dead] = reader.select_one("dead_in", (namespace, name)) or (0,)
-    ended = reader.select("ended_since", (namespace, name, now - _MINUTE_MS))
+    ended = reader.select("ended_since", {**where, "since": now - _MINUTE_MS})
     waits = sorted(max(0, wait) for _, wait in ended if wait is not None)
     return Signals(
         waiting=waiting,

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Blob, Job, State
+from loam_lab.core.job import Blob, Job
 from loam_lab.errors import Invalid, NotFound
-from loam_lab.store import records, rows
+from loam_lab.store import listing, records, rows
 from loam_lab.store.sql import HEAD, queries
 
 
@@ -131,16 +131,13 @@ class Reader:
 
     def runs(self, which: records.Filter) -> list[records.Run]:
         """Runs newest first, one page."""
-        where, parameters = _where(which)
-        statement = f"{_RUN} WHERE {where} ORDER BY j.seq DESC LIMIT ?"
-        return [_run(row) for row in self._db.execute(statement, (*parameters, which.limit))]
+        seqs = json.dumps(listing.seqs(self._db, which))
+        statement = f"{_RUN} WHERE j.seq IN (SELECT value FROM json_each(?)) ORDER BY j.seq DESC"  # noqa: S608
+        return [_run(row) for row in self._db.execute(statement, (seqs,))]
 
     def count(self, which: records.Filter) -> int:
         """How many runs a filter means."""
-        where, parameters = _where(which)
-        joined = "FROM jobs j JOIN bodies b ON b.seq = j.seq"
-        row = self._db.execute(f"SELECT count(*) {joined} WHERE {where}", parameters).fetchone()
-        return int(row[0])
+        return listing.count(self._db, which)
 
     def outputs(self, seq: int, after: int, limit: int) -> list[records.StoredOutput]:
         """Outputs of a run after a place, in order."""
@@ -232,28 +229,3 @@ def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
         payload if with_payload else b"",
         bool(tombstone),
     )
-
-
-def _where(which: records.Filter) -> tuple[str, list[object]]:
-    terms: list[tuple[str, object]] = [("j.namespace = ?", which.namespace)]
-    if which.states:
-        known = [str(State(state)) for state in which.states]
-        terms.append(("j.state IN (SELECT value FROM json_each(?))", json.dumps(known)))
-    for column in ("engine", "queue", "actor"):
-        if value := getattr(which, column):
-            terms.append((f"j.{column} = ?", value))
-    if which.tag:
-        terms.append(("j.seq IN (SELECT seq FROM tags WHERE tag = ?)", which.tag))
-    if which.text:
-        terms.append(("instr(lower(j.name), lower(?)) > 0", which.text))
-    if which.dead_letters:
-        terms.append(("j.is_dead = ?", 1))
-    if which.retry_line:
-        terms.append(("b.root_id = ?", which.retry_line))
-    if which.ended_before:
-        terms.append(("j.finished_at < ?", which.ended_before))
-    if not which.tombstones:
-        terms.append(("j.tombstone = ?", 0))
-    if which.before is not None:
-        terms.append(("j.seq < ?", which.before))
-    return " AND ".join(term for term, _ in terms), [value for _, value in terms]

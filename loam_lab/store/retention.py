@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from loam_lab.core.job import Job
+from loam_lab.store import rows
+from loam_lab.store.read import Reader
 from loam_lab.store.write import Tx
+
+_NEVER = 2**62
 
 _CONTENT = (
     "forget_outputs",
@@ -36,6 +42,34 @@ def delete(tx: Tx, job: Job, *, purge: bool) -> list[str]:
         for statement in ("forget_body", "forget_outcome", "bury"):
             tx.execute(statement, (job.seq,))
     return blobs
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How long (ms), how many and how large (bytes) what has ended may stay; 0 is no limit."""
+
+    age_ms: int = 0
+    count: int = 0
+    size_bytes: int = 0
+
+
+def surplus(reader: Reader, policy: Policy, now: int, limit: int) -> list[Job]:
+    """The oldest ended jobs that a policy gives up, at most `limit`; live jobs are never among them."""
+    if policy.age_ms and (old := _oldest(reader, now - policy.age_ms, limit)):
+        return old
+    if policy.count and (over := _number(reader, "count_ended") - policy.count) > 0:
+        return _oldest(reader, _NEVER, min(over, limit))
+    if policy.size_bytes and _number(reader, "bytes_kept") > policy.size_bytes:
+        return _oldest(reader, _NEVER, limit)
+    return []
+
+
+def _oldest(reader: Reader, before: int, limit: int) -> list[Job]:
+    return [rows.job(row) for row in reader.select("oldest_ended", (before, limit))]
+
+
+def _number(reader: Reader, query: str) -> int:
+    return int(reader.select(query)[0][0])
 
 
 def is_needed(tx: Tx, sha256: str) -> bool:

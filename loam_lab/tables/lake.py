@@ -21,7 +21,7 @@ from loam_lab.tables.commits import CommitLog, Entry
 from loam_lab.tables.metadata import check_metadata, first_metadata, next_metadata, operation_of
 from loam_lab.tables.names import TableName
 from loam_lab.tables.pointers import Pointers
-from loam_lab.tables.purge import files_of
+from loam_lab.tables.purge import files_of, is_collectable
 from loam_lab.tables.refusals import (
     Refusal,
     bad_request,
@@ -193,8 +193,10 @@ class Lake:
             return self._put(name, built.text, built.parsed, entries, seen=seen), built.text
 
     def register(self, name: TableName, location: str, *, overwrite: bool) -> tuple[str, bytes]:
-        """Take in a table that somebody else wrote; its snapshots are logged as reconciled."""
+        """Take in a table that somebody else wrote, or that was dropped; new snapshots are logged as reconciled."""
         try:
+            if not to_path(location).exists():
+                self.warehouse.bring_back(location)
             text = read_metadata(location)
         except OSError as error:
             raise bad_request(f"cannot read {location!r}: {error.strerror or error}") from error
@@ -221,7 +223,7 @@ class Lake:
             self._change(lambda db: pointers.rename_table(db, old, new), [entry], table_exists(new))
 
     def drop(self, name: TableName, *, purge: bool) -> None:
-        """Forget a table; with `purge` its files below the warehouse go too."""
+        """Forget a table; with `purge` its files below the warehouse go too, else its own folder is set aside."""
         with self._writing:
             parsed = self._metadata(name)
             uuid = str(parsed.get("table-uuid", ""))
@@ -234,6 +236,8 @@ class Lake:
                 files = files_of(parsed, location)
             entry = Entry(name, uuid, "drop", self._now_ms(), summary={"purge": str(purge).lower()})
             self._change(lambda db: pointers.drop_table(db, name), [entry], no_such_table(name))
+            if not purge and parsed and is_collectable(parsed):
+                self._set_aside(str(parsed["location"]))
         # The table is gone for everybody, so nobody waits for this.
         self.warehouse.delete(files)
 
@@ -318,6 +322,14 @@ class Lake:
     def _locations(self) -> list[str]:
         """The folders of all tables, for the question whether one is free."""
         return [str(self._metadata_at(location).get("location", "")) for _, location in self._pointers.tables()]
+
+    def _set_aside(self, location: str) -> None:
+        """Move the folder of a table that is gone out of the way, if it was that table's own."""
+        self.warehouse.set_aside(
+            location,
+            tables=[*filter(None, self._locations()), *(at for _, at in self._pointers.tables())],
+            namespaces=[self.namespace(levels)["location"] for levels in self._pointers.namespaces()],
+        )
 
     def _uuid_at(self, location: str) -> str:
         return str(self._metadata_at(location).get("table-uuid", ""))

@@ -32,7 +32,7 @@ def files_of(metadata: Mapping[str, Any], location: str) -> set[str]:
     files.update(str(entry["metadata-file"]) for entry in metadata.get("metadata-log") or ())
     for kind in ("statistics", "partition-statistics"):
         files.update(str(entry["statistics-path"]) for entry in metadata.get(kind) or ())
-    with_data = str((metadata.get("properties") or {}).get("gc.enabled", "true")).lower() != "false"
+    with_data = is_collectable(metadata)
     files_io = _local_io()
     manifests = {}
     for snapshot in metadata.get("snapshots") or ():
@@ -52,6 +52,11 @@ def files_of(metadata: Mapping[str, Any], location: str) -> set[str]:
             except (OSError, ValueError, Refusal) as error:
                 _log.warning("purge: %s is unreadable: %s", path, error)
     return files
+
+
+def is_collectable(metadata: Mapping[str, Any]) -> bool:
+    """Whether the files are the table's alone; with the property `gc.enabled=false` others may need them."""
+    return str((metadata.get("properties") or {}).get("gc.enabled", "true")).lower() != "false"
 
 
 def _local_io() -> FileIO:

@@ -1,11 +1,13 @@
 """The warehouse: the folder in which tables keep their files, and the only place where this catalog deletes any.
 
 One rule: a path is compared with the warehouse after symbolic links are resolved, and only single files that a table
-names are deleted, never a folder tree: Sail does not always write where the table's location says.
+names are deleted, never a folder tree: Sail does not always write where the table's location says. A folder is only
+ever moved, as a whole and within its parent.
 """
 
 from __future__ import annotations
 
+import glob
 import gzip
 import hashlib
 import json
@@ -13,7 +15,9 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 _VERSION = re.compile(r"^(\d+)-[0-9a-f-]{36}(\.gz)?\.metadata\.json$")
 _PLAIN = re.compile(r"[A-Za-z0-9/_.-]+")
 _FOLDERS = ("data", "metadata")
+_DROPPED = ".dropped-"
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +92,56 @@ class Warehouse:
         for folder in folders:
             self._remove_empty(folder)
         return done
+
+    def set_aside(self, location: str, *, tables: Iterable[str], namespaces: Iterable[str]) -> Path | None:
+        """Move the folder of a table that was dropped without purge, and return its new path; None if it stays.
+
+        Sail makes up a new table's location itself, always the same for a name, and refuses one where metadata lies.
+        The folder stays if it is not below the warehouse, is a link, holds a namespace, or holds or is within the
+        place of another table.
+        """
+        folder = self._own_folder(location)
+        if folder is None or any(place.is_relative_to(folder) for place in _resolved(namespaces)):
+            return None
+        if any(place.is_relative_to(folder) or folder.is_relative_to(place) for place in _resolved(tables)):
+            return None
+        aside = folder.with_name(f"{folder.name}{_DROPPED}{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
+        try:
+            folder.rename(aside)
+        except OSError as error:
+            _log.warning("drop: %s stays: %s", folder, error)
+            return None
+        return aside
+
+    def bring_back(self, location: str) -> None:
+        """Move the folder of a dropped table to where its metadata says it is, if `location` lies in such a folder.
+
+        Raises:
+            Refusal: another table has taken the place.
+        """
+        path = to_path(location)
+        path = path.parent.resolve() / path.name
+        for folder in path.parents:
+            if folder == self.root or not folder.is_relative_to(self.root):
+                return
+            for aside in sorted(folder.parent.glob(f"{glob.escape(folder.name)}{_DROPPED}*")):
+                if (aside / path.relative_to(folder)).is_file():
+                    if folder.exists():
+                        raise bad_request(
+                            f"{location!r}: the table was dropped, its files are in {str(aside)!r} now, and"
+                            f" {str(folder)!r} has other ones; drop or move what is there first"
+                        )
+                    aside.rename(folder)
+                    return
+
+    def _own_folder(self, location: str) -> Path | None:
+        try:
+            path = to_path(location)
+        except Refusal:
+            return None
+        folder = path.parent.resolve() / path.name
+        is_ours = folder != self.root and folder.is_relative_to(self.root)
+        return folder if is_ours and folder.is_dir() and not folder.is_symlink() else None
 
     def _remove_empty(self, folder: Path) -> None:
         while folder != self.root and folder.is_relative_to(self.root):
@@ -180,6 +235,12 @@ def check_location(location: str) -> str:
 def is_plain(text: str) -> bool:
     """Whether a path means the same to all engines."""
     return _PLAIN.fullmatch(text) is not None
+
+
+def _resolved(locations: Iterable[str]) -> Iterator[Path]:
+    for location in locations:
+        with suppress(Refusal):  # not a local folder, so not below the warehouse
+            yield to_path(location).resolve()
 
 
 def _folder(part: str) -> str:

@@ -28,7 +28,8 @@ class Execution:
     """One attempt of one job. `run()` returns when it is recorded, or is somebody else's."""
 
     def __init__(self, jobs: Jobs, heartbeat: Heartbeat, lease: pb.Lease) -> None:
-        self._jobs = jobs
+        # A server that was killed comes back with the leases as they were: nothing fails for its absence.
+        self._jobs = jobs.patient(lambda: not self._fenced and not self._released)
         self._heartbeat = heartbeat
         self._lease = lease
         self._attempt: Attempt | None = None
@@ -90,7 +91,7 @@ class Execution:
             remote=engine.endpoint,
             session_id=self._lease.engine_session,
             cwd=payload.get("cwd"),
-            go=self._heartbeat.beat,
+            go=self._extend,
         )
         with self._lock:
             self._attempt = attempt
@@ -104,6 +105,11 @@ class Execution:
         if self._fenced:
             raise Fenced("the lease is not ours any more")
         return self._said(result)
+
+    def _extend(self) -> None:
+        """The lease is ours at the moment when the program starts."""
+        self._jobs.hello()
+        self._heartbeat.beat()
 
     def _wait(self, attempt: Attempt) -> Result:
         limit_s = self._job.timeout_ms / 1000 if self._job.timeout_ms else None

@@ -21,7 +21,7 @@ from loam_lab.worker.cancels import follow_cancels
 from loam_lab.worker.execute import Execution
 from loam_lab.worker.heartbeat import Heartbeat
 
-_LEASE_WAIT_MS = 15_000
+_LEASE_WAIT_MS = 1_000  # a drain is heard between two calls
 
 
 class Worker:
@@ -95,9 +95,7 @@ class Worker:
             self._free.release()
 
     def _lease(self) -> list[pb.Lease]:
-        with self._lock:
-            busy = bool(self._running)
-        wait_ms = _LEASE_WAIT_MS if not busy else 2_000
+        wait_ms = _LEASE_WAIT_MS
         if self._idle_exit_s:
             wait_ms = min(wait_ms, int(self._idle_exit_s * 1000) + 50)
         try:

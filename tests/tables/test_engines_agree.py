@@ -166,3 +166,26 @@ def test_concurrent_inserts_are_all_logged_in_order(new_session: Callable[[], An
     assert len(found) == 15
     assert not any(commit.reconciled for commit in found)
     assert spark.table("lake.busy").count() == 15
+
+
+def test_a_table_is_dropped_and_created_again_by_sail(spark, ice, duck, catalog):
+    """Sail computes the same folder each time and refuses one with metadata in it, so the dropped one is set aside."""
+    spark.range(3).writeTo("lake.anew").using("iceberg").create()
+    spark.sql("DROP TABLE lake.anew")
+    spark.range(5).writeTo("lake.anew").using("iceberg").create()
+    assert len(rows(spark, ice, duck, "anew")) == 5
+
+    spark.sql("DROP TABLE IF EXISTS lake.anew")
+    spark.sql("CREATE TABLE lake.anew USING iceberg AS SELECT 7 AS a")
+    assert rows(spark, ice, duck, "anew") == [(7,)]
+    spark.sql("DROP TABLE lake.anew")
+    spark.sql("CREATE TABLE lake.anew (a INT) USING iceberg")
+    spark.sql("INSERT INTO lake.anew VALUES (8)")
+    assert rows(spark, ice, duck, "anew") == [(8,)]
+
+    assert logged(catalog, "anew") == [*["create", "append", "drop"] * 3, "create", "append"]
+    kept = list((catalog.home / "warehouse" / "lake").glob("anew.dropped-*"))
+    assert len(kept) == 3
+    assert all(list(folder.rglob("*.parquet")) for folder in kept)
+    spark.sql("DROP TABLE lake.anew PURGE")
+    assert set((catalog.home / "warehouse" / "lake").glob("anew*")) == set(kept)

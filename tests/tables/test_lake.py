@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.types import StringType
 
 from loam_lab.tables.state import table_state
@@ -152,3 +156,77 @@ def test_nested_namespaces(new_catalog, lake):
     lake.drop_table("lake.inner.x")
     lake.drop_namespace("lake.inner")
     assert lake.list_namespaces("lake") == []
+
+
+# -- a drop without purge
+
+
+def warehouse(catalog):
+    return catalog.home / "warehouse" / "lake"
+
+
+def aside(catalog):
+    return [path.name for path in warehouse(catalog).iterdir() if ".dropped-" in path.name]
+
+
+def test_a_dropped_tables_folder_is_set_aside_whole(new_catalog, lake):
+    before = {path.name for path in (warehouse(new_catalog) / "t").rglob("*")}
+
+    lake.drop_table("lake.t")
+
+    [kept] = aside(new_catalog)
+    assert re.fullmatch(r"t\.dropped-\d{8}T\d{6}Z-[0-9a-f]{8}", kept)
+    assert {path.name for path in (warehouse(new_catalog) / kept).rglob("*")} == before
+    assert not (warehouse(new_catalog) / "t").exists()
+
+
+def test_a_dropped_table_is_registered_again_from_where_it_was(new_catalog, lake):
+    location = lake.load_table("lake.t").metadata_location
+    lake.drop_table("lake.t")
+    lake.create_table("lake.t", ROW.schema)
+
+    with pytest.raises(BadRequestError, match=r"was dropped, its files are in .*t\.dropped-"):
+        lake.register_table("lake.back", location)
+    lake.purge_table("lake.t")
+    lake.register_table("lake.back", location)
+
+    assert lake.load_table("lake.back").scan().to_arrow().num_rows == 1
+    assert aside(new_catalog) == []
+
+
+def test_a_folder_that_another_table_needs_is_not_moved(new_catalog, lake):
+    at = lake.load_table("lake.t").location()
+    lake.create_table("lake.inner", ROW.schema, location=f"{at}/inner").append(ROW)
+    lake.drop_table("lake.t")
+    assert aside(new_catalog) == []
+    assert lake.load_table("lake.inner").scan().to_arrow().num_rows == 1
+
+    lake.create_table("lake.u", ROW.schema).append(ROW)
+    lake.register_table("lake.twin", lake.load_table("lake.u").metadata_location)
+    lake.drop_table("lake.u")
+    assert aside(new_catalog) == []
+    assert lake.load_table("lake.twin").scan().to_arrow().num_rows == 1
+
+
+def test_a_folder_outside_the_warehouse_or_with_a_namespace_in_it_is_not_moved(new_catalog, lake, tmp_path):
+    lake.create_table("lake.far", ROW.schema, location=f"file://{tmp_path}/far").append(ROW)
+    lake.create_namespace("lake.t")
+    lake.create_table("lake.shared", ROW.schema, properties={"gc.enabled": "false"}).append(ROW)
+    for name in ("far", "t", "shared"):
+        lake.drop_table(f"lake.{name}")
+
+    assert list((tmp_path / "far").rglob("*.parquet"))
+    assert (warehouse(new_catalog) / "t").is_dir()
+    assert (warehouse(new_catalog) / "shared").is_dir()
+    assert aside(new_catalog) == []
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_moved(new_catalog, lake, tmp_path):
+    folder = warehouse(new_catalog) / "t"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+
+    lake.drop_table("lake.t")
+
+    assert folder.is_symlink()
+    assert aside(new_catalog) == []

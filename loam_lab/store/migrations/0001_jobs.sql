@@ -45,11 +45,14 @@ CREATE INDEX jobs_keyed   ON jobs (namespace, queue, limit_key, rank, seq) WHERE
 CREATE INDEX jobs_running ON jobs (namespace, queue, limit_key) WHERE state = 'running';
 CREATE INDEX jobs_expire  ON jobs (expires_at) WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'ready');
 CREATE INDEX jobs_dead    ON jobs (namespace, seq) WHERE is_dead = 1;
-CREATE INDEX jobs_ended   ON jobs (namespace, queue, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_ended   ON jobs (finished_at) WHERE finished_at IS NOT NULL AND tombstone = 0;
 CREATE INDEX jobs_due     ON jobs (run_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_leased  ON jobs (lease_until) WHERE state = 'running';
 CREATE INDEX jobs_listed  ON jobs (namespace, state, seq);
 CREATE INDEX jobs_engine  ON jobs (namespace, engine, seq);
+CREATE INDEX jobs_queue   ON jobs (namespace, queue, seq);
+CREATE INDEX jobs_actor   ON jobs (namespace, actor, seq);
+CREATE INDEX jobs_named   ON jobs (namespace, name, seq);
 
 CREATE TABLE bodies (                     -- cold: written once, read with the job
   seq        INTEGER PRIMARY KEY REFERENCES jobs (seq),
@@ -60,6 +63,8 @@ CREATE TABLE bodies (                     -- cold: written once, read with the j
   root_id    TEXT    NOT NULL,
   retry_of   TEXT    NOT NULL
 ) STRICT;
+
+CREATE INDEX bodies_line ON bodies (root_id) WHERE retry_of <> '';
 
 CREATE TABLE tags (
   tag TEXT    NOT NULL,

@@ -1,0 +1,95 @@
+"""Retention by age, count and bytes: never a live run, a tombstone for each, in batches."""
+
+import pytest
+from asking import MINUTE, complete, enqueue, lease, report, spec, state
+
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.store.retention import Policy
+from loam_lab.testing import Lab
+
+DAY = 24 * 60 * MINUTE
+
+
+@pytest.fixture
+def keeping(tmp_path):
+    labs = []
+
+    def make(**policy):
+        labs.append(Lab(tmp_path, keep=Policy(**policy)))
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        lab.close()
+
+
+def run(lab, count, output=b'{"text": "x"}'):
+    ids = enqueue(lab.jobs, *(spec(str(n)) for n in range(count)))
+    for held in lease(lab.jobs, limit=count):
+        report(lab.jobs, held.token, "output", api.OutputChunk(index=0, output=output))
+        complete(lab.jobs, held.token)
+    return ids
+
+
+def kept(lab):
+    return {job.id for job in lab.jobs.list(api.ListRequest(limit=1_000)).jobs}
+
+
+def test_by_age(keeping):
+    lab = keeping(age_ms=7 * DAY)
+    old = run(lab, 3)
+    lab.clock.advance(6 * DAY)
+    young = run(lab, 2)
+    lab.clock.advance(1 * DAY + 1)
+    lab.scheduler.tidy()
+    assert kept(lab) == set(young)
+    assert all(lab.jobs.get(api.GetRequest(job_id=one)).job.tombstone for one in old)
+
+
+def test_by_count_in_batches(keeping):
+    lab = keeping(count=20)
+    for _ in range(3):
+        run(lab, 90)
+        lab.clock.advance(MINUTE)
+    lab.scheduler.tidy()
+    assert len(kept(lab)) == 20
+
+
+def test_by_bytes(keeping):
+    lab = keeping(size_bytes=500_000)
+    for _ in range(4):
+        run(lab, 100, output=b'{"text": "%s"}' % (b"x" * 2_000))
+        lab.clock.advance(MINUTE)
+    lab.scheduler.tidy()
+    assert 0 < len(kept(lab)) <= 250
+
+
+def test_live_runs_are_never_touched(keeping):
+    lab = keeping(age_ms=1, count=1, size_bytes=1)
+    running, waiting = enqueue(lab.jobs, spec("running"), spec("waiting"))
+    [held] = lease(lab.jobs, lease_ms=DAY)
+    run_later = enqueue(lab.jobs, spec("later", run_at_ms=lab.clock.now + 10 * DAY))
+    lab.clock.advance(DAY)
+    lab.scheduler.tidy()
+    assert kept(lab) == {running, waiting, *run_later}
+    assert complete(lab.jobs, held.token).state is pb.JobState.SUCCEEDED
+
+
+def test_nothing_is_deleted_without_a_policy(keeping):
+    lab = keeping()
+    run(lab, 5)
+    lab.clock.advance(5_000 * DAY)
+    lab.scheduler.tidy()
+    assert len(kept(lab)) == 5
+
+
+def test_no_more_run_at_once_than_the_server_allows(tmp_path):
+    lab = Lab(tmp_path, max_running=2)
+    try:
+        ids = enqueue(lab.jobs, *(spec(str(n), queue=q) for n in range(3) for q in ("default", "other")))
+        assert len(lease(lab.jobs, limit=5)) == 2
+        assert lease(lab.jobs, queue="other", limit=5) == []
+        assert state(lab.jobs, ids[0]) is pb.JobState.RUNNING
+    finally:
+        lab.close()
