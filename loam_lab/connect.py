@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 CONTRACT = "loam.jobs.v1"
 _START_S = 20.0
 _CALL_MS = 30_000
+# Servers outlive who started them: kept, so that none is reaped with a warning.
+_started: list[subprocess.Popen[bytes]] = []
 _BY_CODE = {
     kind.code: kind
     for kind in (
@@ -356,14 +359,43 @@ def _answering(home: Path) -> tuple[JobsClientSync, str] | None:
     except OSError:
         return None
     client = raw_client(str(record["url"]))
+    headers = {"authorization": f"Bearer {token}"}
     try:
-        client.hello(hello_request(), headers={"authorization": f"Bearer {token}"}, timeout_ms=5_000)
+        theirs = client.hello(hello_request(), headers=headers, timeout_ms=5_000).version
     except Exception as error:
         ours = as_ours(error)
         if isinstance(ours, errors.Conflict | errors.Unauthenticated):
             raise ours from None
         return None
+    if _is_older(theirs) and _replaced(home, client, headers, int(record["pid"]), theirs):
+        return None
     return client, token
+
+
+def _is_older(version: str) -> bool:
+    """Whether the server is of an earlier version than this client."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(".") if part.isdigit()]
+
+    return numbers(version) < numbers(__version__)
+
+
+def _replaced(home: Path, client: JobsClientSync, headers: dict[str, str], pid: int, version: str) -> bool:
+    """End an older server that has nothing to do; a busy one goes on, and says so."""
+    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+    request = api.ShutdownRequest(request_id=str(uuid.uuid4()))
+    try:
+        client.shutdown(request, headers=headers, timeout_ms=_CALL_MS)
+        await_end(home, pid)
+    except Exception as error:
+        warnings.warn(
+            f"the loam server is {version}, older than this loam-lab {__version__}, and goes on: {as_ours(error)}",
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def _refuse_other_host(home: Path) -> None:
@@ -379,7 +411,7 @@ def _refuse_other_host(home: Path) -> None:
 def _start_server(settings: config.Config) -> subprocess.Popen[bytes]:
     # A process session of its own: a kernel's interrupt or shutdown must not reach the server.
     with (settings.home / "server.log").open("ab") as log:
-        return subprocess.Popen(
+        program = subprocess.Popen(
             [sys.executable, "-m", "loam_lab.server", "--home", str(settings.home)],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -387,6 +419,8 @@ def _start_server(settings: config.Config) -> subprocess.Popen[bytes]:
             start_new_session=True,
             cwd="/",
         )
+    _started.append(program)
+    return program
 
 
 def _tail(home: Path) -> str:
