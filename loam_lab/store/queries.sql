@@ -270,8 +270,10 @@ SELECT state, count(*) FROM jobs
  GROUP BY state;
 
 -- ready_queues --
+-- Asked after every commit, so tasks (engine python), which may be many, are not even looked at.
 SELECT DISTINCT namespace, queue FROM jobs
- WHERE state = 'ready' AND engine IN (SELECT value FROM json_each(?));
+ WHERE state = 'ready' AND engine <> 'python'
+   AND engine IN (SELECT value FROM json_each(?));
 
 -- lease_bodies --
 SELECT b.seq, j.engine, j.name, b.payload, b.timeout_ms, b.headers

@@ -175,6 +175,7 @@ def huey(folder: Path, count: int) -> float:
     for _ in range(count):
         task()
     consumer = Consumer(queue, workers=1, worker_type="thread", periodic=False)
+    consumer._set_signal_handlers = lambda: None  # it runs beside us, not in the main thread
     Thread(target=consumer.start, daemon=True).start()
     if not done.wait(120):
         raise RuntimeError("huey did not drain")
