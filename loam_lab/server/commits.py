@@ -69,4 +69,6 @@ def store(tx: Tx, commits: Sequence[records.Commit]) -> list[records.Snapshot]:
         claim, writes = claims.claim(commit.table, commit.place, tx.writes_around(commit.place))
         tx.add_snapshot(commit, claim, writes)
         stored.append(records.Snapshot(commit, claim))
+    if stored:
+        tx.execute("end_writes_of_ended", (stored[-1].commit.place,))
     return stored

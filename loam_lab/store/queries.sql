@@ -313,6 +313,11 @@ UPDATE writes SET ended = ? WHERE seq = ? AND epoch = ? AND write_id = ? AND end
 -- end_writes_of --
 UPDATE writes SET ended = ? WHERE seq = ? AND ended IS NULL;
 
+-- end_writes_of_ended --
+-- A run that ended while no catalog answered: its writes end where the log is read again.
+UPDATE writes SET ended = ?
+ WHERE ended IS NULL AND seq IN (SELECT seq FROM jobs WHERE finished_at IS NOT NULL);
+
 -- writes_around --
 -- Writes that were in flight at a place of the catalog's log.
 SELECT seq, epoch, table_name, started, ended FROM writes
