@@ -245,9 +245,11 @@ def _server(home: Path) -> Any:
     os.environ["LOAM_HOME"] = str(home)
     try:
         client = _client()
-        yield client
-        client.shutdown(api.ShutdownRequest(force=True))
-        connect.await_end(home, int((connect.server_record(home) or {}).get("pid", 0)))
+        try:
+            yield client
+        finally:
+            client.shutdown(api.ShutdownRequest(force=True))
+            connect.await_end(home, int((connect.server_record(home) or {}).get("pid", 0)))
     finally:
         os.environ.pop("LOAM_HOME")
         if before is not None:
