@@ -35,6 +35,9 @@ LIVE = tuple(state for state in State if state not in TERMINAL)
 class Hold(StrEnum):
     """What a running job waits for, beside its own end."""
 
+    # Equal to its text, so hashed as its text; and in C, which Enum does not.
+    __hash__ = str.__hash__
+
     NONE = ""
     STALLED = "stalled"
     QUIETING = "quieting"

@@ -6,7 +6,7 @@ from typing import Any
 
 from protobuf import Oneof
 
-from loam_lab.core import check, ids, lifecycle
+from loam_lab.core import check, ids, lifecycle, tasks
 from loam_lab.core import job as core
 from loam_lab.errors import Fenced, Invalid, NotFound
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
@@ -82,10 +82,9 @@ class Attempts(Calls):
         batch(len(request.completions), field="completions")
         tokens = [wire.token(completion.token) for completion in request.completions]
         endings = [wire.ending(completion) for completion in request.completions]
-        known = self.store.read(lambda r: (r.last_commit(), r.jobs(who.namespace, [t.job_id for t in tokens])))
         # What an engine committed is known before the outcome is: no snapshot appears after it.
-        wrote = any(job.engine_open for job in known[1].values())
-        found, head = self.commits.read(known[0]) if wrote else ([], None)
+        place = self.store.read(lambda r: r.last_commit() if r.any_engine_open(t.job_id for t in tokens) else None)
+        found, head = self.commits.read(place) if place is not None else ([], None)
 
         def record(tx: Tx) -> api.CompleteResponse:
             commit_log.store(tx, found)
@@ -136,9 +135,13 @@ class Attempts(Calls):
             fitting.append(change)
         tx.apply(fitting)
         return [
-            wire.lease(job, bodies[job.seq], session=ids.session_id(self._session_secret, job.id, job.epoch))
+            wire.lease(job, bodies[job.seq], session=self._session(job, bodies[job.seq].engine))
             for job in (change.after for change in fitting)
         ]
+
+    def _session(self, job: core.Job, engine: str) -> str:
+        """The engine session of an attempt; tasks have none."""
+        return "" if engine == tasks.ENGINE else ids.session_id(self._session_secret, job.id, job.epoch)
 
     def _keep_report(
         self, tx: Tx, job: core.Job, report: api.Report, *, place: int | None, head: int | None

@@ -23,6 +23,7 @@ from loam_lab.store.write import TIMES, Tx
 
 log = logging.getLogger("loam.scheduler")
 _STEP = 500
+_GATHER_S = 0.02
 # What the worker that the server starts can run; tasks need a worker that knows their module.
 EMBEDDED_ENGINES = ("spark",)
 _DAY_MS = 86_400_000
@@ -137,6 +138,8 @@ class Scheduler:
             beat = None if instant is None else min(instant, self._store.now() + self._sweep_ms)
             wait_s = None if beat is None else max(0.02, (beat - self._store.now()) / 1000)
             self._signals.wait([TIMES], seen, wait_s)
+            # Commits may come by the hundred a second; one look at the times serves them all.
+            self._ended.wait(_GATHER_S)
             if wait_s is None:
                 self._last_beat = self._store.now()
 

@@ -46,6 +46,9 @@ SELECT {head} FROM jobs WHERE id = ? AND namespace = ?;
 -- jobs_by_id --
 SELECT {head} FROM jobs WHERE namespace = ? AND id IN (SELECT value FROM json_each(?));
 
+-- any_engine_open --
+SELECT 1 FROM jobs WHERE id IN (SELECT value FROM json_each(?)) AND engine_open = 1 LIMIT 1;
+
 -- job_by_seq --
 SELECT {head} FROM jobs WHERE seq = ?;
 
@@ -267,8 +270,10 @@ SELECT state, count(*) FROM jobs
  GROUP BY state;
 
 -- ready_queues --
+-- Asked after every commit, so tasks (engine python), which may be many, are not even looked at.
 SELECT DISTINCT namespace, queue FROM jobs
- WHERE state = 'ready' AND engine IN (SELECT value FROM json_each(?));
+ WHERE state = 'ready' AND engine <> 'python'
+   AND engine IN (SELECT value FROM json_each(?));
 
 -- lease_bodies --
 SELECT b.seq, j.engine, j.name, b.payload, b.timeout_ms, b.headers

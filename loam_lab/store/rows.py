@@ -30,7 +30,7 @@ def added(job: Job, new: NewJob) -> Row:
     """The parameters of `insert_job`."""
     retry = job.retry
     return (
-        *(job.seq, job.id, job.namespace, job.queue, job.state.value, job.rank, job.run_at, job.created_at),
+        *(job.seq, job.id, job.namespace, job.queue, str(job.state), job.rank, job.run_at, job.created_at),
         *(retry.max_attempts, retry.max_lost, retry.base_ms, retry.cap_ms, retry.max_age_ms),
         *(new.engine, new.name, new.actor, job.limit_key, job.expires_at),
     )
@@ -43,18 +43,18 @@ def body(job: Job, new: NewJob) -> Row:
 
 
 def saved(before: Job, after: Job) -> Row:
-    """The parameters of `save_job`."""
+    """The parameters of `save_job`. Plain str and int: sqlite3 adapts any subclass at ten times the cost."""
     return (
-        after.state,
-        after.hold,
+        str(after.state),
+        str(after.hold),
         after.run_at,
         after.epoch,
         after.lease_until,
         after.lease_ms,
         after.worker,
-        after.attached,
-        after.engine_open,
-        after.cancel_requested,
+        int(after.attached),
+        int(after.engine_open),
+        int(after.cancel_requested),
         after.attempt_epoch,
         after.attempts,
         after.failures,
@@ -62,10 +62,10 @@ def saved(before: Job, after: Job) -> Row:
         after.started_at,
         after.finished_at,
         after.error,
-        after.is_dead,
+        int(after.is_dead),
         before.seq,
         before.epoch,
-        before.state,
+        str(before.state),
     )
 
 

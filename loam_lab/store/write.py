@@ -70,7 +70,7 @@ class Tx(Reader):
         if opened:
             self._db.executemany(self._q["open_attempt"], opened)
         closed = [
-            (self.now, c.closed.end, rows.failure_text(c.closed.failure), c.after.seq, c.closed.epoch)
+            (self.now, str(c.closed.end), rows.failure_text(c.closed.failure), c.after.seq, c.closed.epoch)
             for c in moved
             if c.closed
         ]
@@ -79,7 +79,7 @@ class Tx(Reader):
         outcomes = [
             (
                 c.after.seq,
-                c.outcome.state,
+                str(c.outcome.state),
                 c.outcome.epoch,
                 c.outcome.result,
                 rows.failure_text(c.outcome.failure),
@@ -197,9 +197,9 @@ class Tx(Reader):
                     c.after.seq,
                     c.after.id,
                     self.now,
-                    event.kind,
-                    c.after.state,
-                    c.after.hold,
+                    str(event.kind),
+                    str(c.after.state),
+                    str(c.after.hold),
                     c.after.epoch,
                     event.actor,
                     event.message,

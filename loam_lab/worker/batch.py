@@ -56,6 +56,7 @@ class Batches:
         self._asking = threading.Lock()
         self._hungry = threading.Event()
         self._sending = False
+        self._backlog = False
         self._draining = False
         self._ended = False
         self._sender = threading.Thread(target=self._send_forever, name="loam-send", daemon=True)
@@ -86,8 +87,10 @@ class Batches:
         while not self._draining:
             self._hungry.wait(_PAUSE_S)
             self._hungry.clear()
-            # The sender asks with its next call; this is for when it has nothing to say.
-            if self._sending or self._stock.done or not self._stock.wanted():
+            if not self._stock.wanted():
+                continue
+            # Where more waits at the server, the sender brings it with its next call; else somebody must wait there.
+            if self._backlog and (self._sending or self._stock.done):
                 continue
             with self._asking:
                 if (limit := self._stock.wanted()) and not self._draining:
@@ -96,7 +99,7 @@ class Batches:
 
     def _fetch(self, limit: int) -> None:
         try:
-            self._take(self._jobs.lease(self._request(limit, wait_ms=_WAIT_MS)).leases)
+            self._take(self._jobs.lease(self._request(limit, wait_ms=_WAIT_MS)).leases, limit)
         except LoamError as error:
             _say(error)
             threading.Event().wait(_PAUSE_S)
@@ -142,7 +145,7 @@ class Batches:
                 request.next = self._request(limit)
             reply = self._complete(request, batch)
             if asks:
-                self._take(reply.leases)
+                self._take(reply.leases, limit)
         finally:
             if asks:
                 self._asking.release()
@@ -181,8 +184,9 @@ class Batches:
             results += self._complete(request, [one]).results
         return api.CompleteResponse(results=results)
 
-    def _take(self, leases: Sequence[pb.Lease]) -> None:
+    def _take(self, leases: Sequence[pb.Lease], limit: int) -> None:
         works = []
+        self._backlog = len(leases) >= min(limit, _MOST)
         for lease in leases:
             if lease.token is None:
                 continue

@@ -41,6 +41,15 @@ class Child:
         self.resident_bytes = 0
         self.is_dead = False
 
+    def await_ready(self) -> bool:
+        """Wait until it has loaded the app; False if it died of that."""
+        try:
+            self._line.recv()
+        except (EOFError, OSError):
+            self.is_dead = True
+            return False
+        return True
+
     def run(self, work: Work, line: Line) -> Ended | None:
         """Have the child run a task; what it says goes to `line`.
 
@@ -177,6 +186,7 @@ def main(app: str, descriptor: int) -> None:
 
     load_app(app)
     line = ChildLine(Connection(descriptor))
+    line.send(("ready",))
     threading.Thread(target=line.listen, name="loam-line", daemon=True).start()
     while True:
         job_id, name, body, attempt = line.runs.get()

@@ -6,6 +6,7 @@ dropped, but its code goes on beside a new thread until it ends by itself; in a 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 
@@ -111,8 +112,8 @@ class Processes(Pool):
     def _loop(self) -> None:
         child: Child | None = None
         try:
-            while (work := self._stock.take()) is not None:
-                child = child or self._spawn()
+            # The child is there before a task is taken: its start is no part of the task's time limit.
+            while (child := child or self._ready_child()) and (work := self._stock.take()) is not None:
                 self._running[work] = child
                 try:
                     ended = self._run(child, work)
@@ -126,6 +127,16 @@ class Processes(Pool):
         finally:
             if child is not None:
                 child.close()
+
+    def _ready_child(self) -> Child | None:
+        """A child that has loaded the app; None once no more tasks are to be taken."""
+        while not self._stock.is_closed:
+            child = self._spawn()
+            if child.await_ready():
+                return child
+            print(f"loam worker: a child did not start: {child.how_it_ended()}", file=sys.stderr)  # noqa: T201
+            threading.Event().wait(1.0)
+        return None
 
     def _run(self, child: Child, work: Work) -> Ended | Ending | None:
         line = ServerLine(self._jobs, work, self._progresses)

@@ -123,10 +123,11 @@ class Stock:
 
     def give_back(self) -> int:
         """Return what waits and will not be started within a moment; the newest first. Returns how many."""
-        ahead = self._ahead()
+        # What a free slot is about to take stays: it may be a child process that still starts.
+        kept = 2 * self._ahead() + max(0, self._slots - len(self.running()))
         late = self._clock() - AHEAD_S
         returned = 0
-        while len(self._waiting) > 2 * ahead:
+        while len(self._waiting) > kept:
             try:
                 work = self._waiting.pop()
             except IndexError:
@@ -159,6 +160,11 @@ class Stock:
         """What has run longer than its limit."""
         now = self._clock()
         return [work for work in self.running() if work.timeout_s and now - work.started > work.timeout_s]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more tasks are to be started."""
+        return self._closed
 
     @property
     def in_hand(self) -> int:

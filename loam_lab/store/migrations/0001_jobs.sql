@@ -41,6 +41,7 @@ CREATE TABLE jobs (                       -- the head: hot and narrow
 ) STRICT;
 -- Two indexes, so that jobs without a limit key pay for none and tenants are found without reading past each other.
 CREATE INDEX jobs_ready   ON jobs (namespace, queue, rank, seq) WHERE state = 'ready' AND limit_key = '';
+CREATE INDEX jobs_awaited ON jobs (namespace, queue, engine) WHERE state = 'ready' AND engine <> 'python';
 CREATE INDEX jobs_keyed   ON jobs (namespace, queue, limit_key, rank, seq) WHERE state = 'ready' AND limit_key <> '';
 CREATE INDEX jobs_running ON jobs (namespace, queue, limit_key) WHERE state = 'running';
 CREATE INDEX jobs_expire  ON jobs (expires_at) WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'ready');
