@@ -51,7 +51,7 @@ def test_trap_02_a_new_sail_between_cells_heals_and_what_was_lost_is_named(place
     assert re.search(rf"`old` belongs to the Spark session that ended at .*{re.escape(again)}", frame.error)
     assert re.search(rf"the temporary view `seen` .*{re.escape(again)}", view.error)
     assert again in place.get(view.run_id).outcome.failure.message
-    assert "seen" not in kernel.spark("1/0 # seen, old").error.split("ZeroDivisionError: division by zero")[1]
+    assert "Spark session that ended" not in kernel.spark("1/0 # seen, old").error
 
 
 def test_an_error_of_an_old_frame_leaves_the_new_session_alone(place, kernel):
