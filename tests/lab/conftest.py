@@ -190,6 +190,10 @@ class Asked:
     def printed(self, text):
         return self.until(lambda a: text in "".join(c.get("text", "") for k, c in a.messages if k == "stream"))
 
+    def moving(self):
+        """Wait until the engine works on it: its line has moved for a second."""
+        return self.until(lambda a: any("running, 1 s" in _progress_in(c) for _, c in a.messages))
+
     def leased(self):
         """Wait for the run's id."""
         return self.until(lambda a: any(_id_in(c) for _, c in a.messages)).run_id
@@ -225,6 +229,10 @@ class Asked:
         elif kind != "execute_input":
             self.messages.append((kind, content))
             self.times.append(monotonic() - self.began)
+
+
+def _progress_in(content):
+    return content.get("data", {}).get(RUN, {}).get("progress", {}).get("text", "")
 
 
 def _id_in(content):
