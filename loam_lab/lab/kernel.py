@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import sys
@@ -92,17 +91,6 @@ class Kernel:
         from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
         return self.jobs.open_engine(api.OpenEngineRequest(engine="spark", holder=self.name))
-
-    def find_engine(self) -> tuple[str, Any]:
-        """(where Sail is, all that is known of it): asked of the server only where the one we use does not answer."""
-        from loam_lab.engines import wire
-
-        if self.spark is not None:
-            with contextlib.suppress(errors.Unavailable):  # it was restarted, or will be
-                wire.probe(self.spark.remote)
-                return self.spark.remote, None
-        engine = self.open_engine()
-        return str(engine.endpoint), engine
 
     def needs_session(self, endpoint: str) -> bool:
         """Whether the next cell gets a new Spark session."""

@@ -70,14 +70,14 @@ class AttachedRun:
         kernel = self._kernel
         self._line.start(self._began)
         self.relay = Relay(kernel.jobs, self._token)
-        endpoint, engine = kernel.find_engine()
-        was, fresh = kernel.spark, kernel.needs_session(endpoint)
+        engine = kernel.open_engine()  # asked each time: a Sail that was just killed may still take a connection
+        was, fresh = kernel.spark, kernel.needs_session(engine.endpoint)
         session_id = kernel.new_session_id() if was is None or fresh else was.session_id
-        self._lease(session_id, endpoint)
+        self._lease(session_id, engine.endpoint)
         if fresh:
             began = time.monotonic()
             self._progress = Progress(None, "opening a Spark session")
-            self._shell.user_ns["spark"] = kernel.open_session(engine or kernel.open_engine(), session_id).session
+            self._shell.user_ns["spark"] = kernel.open_session(engine, session_id).session
             self._session_ms = _ms(began)
             self._notes += [_NEW_SESSION] if was is not None else []
         self._spark = kernel.spark

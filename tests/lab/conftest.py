@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import signal
 import subprocess
 import sys
+import threading
 from time import monotonic
 
+import psutil
 import pytest
 from jupyter_client import KernelManager
 
@@ -44,7 +47,8 @@ class Home:
         return next(process["pid"] for process in found["processes"] if process["name"] == name)
 
     def kill(self, name):
-        os.kill(self.pid(name), signal.SIGKILL)
+        os.kill(pid := self.pid(name), signal.SIGKILL)
+        _gone(pid)
 
     def runs(self, limit=50):
         return list(self.jobs.list(api.ListRequest(limit=limit)).jobs)
@@ -70,7 +74,20 @@ class Home:
         return self.until(run_id, lambda found: found.outcome is not None, seconds)
 
     def down(self):
-        self.loam("down", "--force")
+        """End everything; a server that was killed is started once more to end what it tended."""
+        if self.path.exists():
+            self.loam("up")
+            self.loam("down", "--force")
+
+
+def _gone(pid, seconds=10):
+    """Wait until a killed process has let go of everything: it is no more, or waits to be collected."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        end = monotonic() + seconds
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            assert monotonic() < end
+            threading.Event().wait(0.01)
 
 
 class Said:
@@ -173,6 +190,10 @@ class Asked:
     def printed(self, text):
         return self.until(lambda a: text in "".join(c.get("text", "") for k, c in a.messages if k == "stream"))
 
+    def moving(self):
+        """Wait until the engine works on it: its line has moved for a second."""
+        return self.until(lambda a: any("running, 1 s" in _progress_in(c) for _, c in a.messages))
+
     def leased(self):
         """Wait for the run's id."""
         return self.until(lambda a: any(_id_in(c) for _, c in a.messages)).run_id
@@ -208,6 +229,10 @@ class Asked:
         elif kind != "execute_input":
             self.messages.append((kind, content))
             self.times.append(monotonic() - self.began)
+
+
+def _progress_in(content):
+    return content.get("data", {}).get(RUN, {}).get("progress", {}).get("text", "")
 
 
 def _id_in(content):

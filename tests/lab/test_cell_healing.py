@@ -51,7 +51,7 @@ def test_trap_02_a_new_sail_between_cells_heals_and_what_was_lost_is_named(place
     assert re.search(rf"`old` belongs to the Spark session that ended at .*{re.escape(again)}", frame.error)
     assert re.search(rf"the temporary view `seen` .*{re.escape(again)}", view.error)
     assert again in place.get(view.run_id).outcome.failure.message
-    assert "seen" not in kernel.spark("1/0 # seen, old").error.split("ZeroDivisionError: division by zero")[1]
+    assert "Spark session that ended" not in kernel.spark("1/0 # seen, old").error
 
 
 def test_an_error_of_an_old_frame_leaves_the_new_session_alone(place, kernel):
@@ -71,7 +71,7 @@ def test_trap_02_sail_killed_under_a_query_fails_the_cell_in_seconds(place, kern
         "%%loam spark\nspark.sql('select sum(a.id * b.id) from range(100000000) a join range(100000) b "
         "on a.id % 7 = b.id % 7').collect()"
     )
-    asked.until(lambda a: any("running, 1 s" in c.get("data", {}).get("text/plain", "") for _, c in a.messages))
+    asked.moving()
     place.kill("sail")
     began = monotonic()
     said = asked.answer()

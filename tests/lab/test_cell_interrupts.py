@@ -36,7 +36,7 @@ def under_way(kernel, code):
     if "going" in code:
         asked.printed("going")
     else:
-        asked.until(lambda a: any("running, 1 s" in c.get("data", {}).get("text/plain", "") for _, c in a.messages))
+        asked.moving()
     asked.leased()
     return asked
 
