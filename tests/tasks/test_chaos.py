@@ -92,5 +92,3 @@ def test_ten_thousand_tasks_under_kills_end_once_each(server, worker):
 def test_the_same_with_other_seeds(server, worker, seed):
     ids, _ = chaos(server, worker, seed)
     recount(load().home, ids)
-
-
