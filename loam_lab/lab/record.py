@@ -22,7 +22,7 @@ from protobuf import Oneof
 from loam_lab.engines import faults
 from loam_lab.engines.base import Progress, RunError
 from loam_lab.engines.progress import Ticker
-from loam_lab.errors import LoamError
+from loam_lab.errors import LoamError, Unavailable
 from loam_lab.lab import cells
 from loam_lab.lab.capture import Capture
 from loam_lab.lab.kernel import Kernel, Spark
@@ -217,24 +217,41 @@ class AttachedRun:
         self._complete("cancelled")
 
     def _complete(self, state: str) -> None:
-        if self.relay is not None:
-            self.relay.close()
-        how: Any = Oneof("succeeded", b"null") if state == "succeeded" else Oneof("cancelled", True)
-        if state == "failed" and self._failure is not None:
-            failure = self._failure
-            how = Oneof(
-                "failed", pb.Failure(kind=failure.kind, message=failure.message, traceback="\n".join(failure.traceback))
-            )
+        last_words = self.relay.close() if self.relay is not None else []
         if self._held is not None:
+            completion = api.Completion(token=self._held.token, how=self._how(state))
+            request = api.CompleteRequest(completions=[completion], reports=last_words)
             try:
-                completion = api.Completion(token=self._held.token, how=how)
-                [result] = self._kernel.jobs.complete(api.CompleteRequest(completions=[completion])).results
-                if result.fenced and _NOT_SEEN not in self._notes:
-                    self._notes.append(_NOT_SEEN)
+                self._record_end(request)
+            except Unavailable:
+                self._notes.append("the server does not answer; the end is recorded when it is back")
+                threading.Thread(target=self._record_later, args=(request,), name="loam-ending", daemon=True).start()
             except LoamError as error:
                 self._notes.append(f"the end is not recorded: {error}")
-            self._kernel.heartbeat.let_go(self._held)
+                self._kernel.heartbeat.let_go(self._held)
         self._line.finish(state)
+
+    def _how(self, state: str) -> Any:
+        if state == "failed" and self._failure is not None:
+            failure = self._failure
+            traceback = "\n".join(failure.traceback)
+            return Oneof("failed", pb.Failure(kind=failure.kind, message=failure.message, traceback=traceback))
+        return Oneof("succeeded", b"null") if state == "succeeded" else Oneof("cancelled", True)
+
+    def _record_end(self, request: api.CompleteRequest) -> None:
+        assert self._held is not None  # noqa: S101 - there is an end to record
+        [result] = self._kernel.jobs.complete(request).results
+        if result.fenced and _NOT_SEEN not in self._notes:
+            self._notes.append(_NOT_SEEN)
+        self._kernel.heartbeat.let_go(self._held)
+
+    def _record_later(self, request: api.CompleteRequest) -> None:
+        pause = threading.Event()
+        while True:
+            pause.wait(1.0)
+            with contextlib.suppress(Unavailable):
+                self._record_end(request)
+                return
 
     def _bundle(self, state: str) -> dict[str, Any]:
         failure = self._failure

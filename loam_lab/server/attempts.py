@@ -82,6 +82,8 @@ class Attempts(Calls):
         batch(len(request.completions), field="completions")
         tokens = [wire.token(completion.token) for completion in request.completions]
         endings = [wire.ending(completion) for completion in request.completions]
+        batch(len(request.reports), field="reports")
+        last_words = [(wire.token(report.token), report) for report in request.reports]
         # What an engine committed is known before the outcome is: no snapshot appears after it.
         place = self.store.read(lambda r: r.last_commit() if r.any_engine_open(t.job_id for t in tokens) else None)
         found, head = self.commits.read(place) if place is not None else ([], None)
@@ -89,6 +91,9 @@ class Attempts(Calls):
         def record(tx: Tx) -> api.CompleteResponse:
             commit_log.store(tx, found)
             jobs = tx.jobs(who.namespace, [token.job_id for token in tokens])
+            for token, report in last_words:
+                if token.job_id in jobs and jobs[token.job_id].token == token:
+                    self._keep_report(tx, jobs[token.job_id], report, place=None, head=None)
             results, changes = [], []
             for token, ending in zip(tokens, endings, strict=True):
                 try:

@@ -52,8 +52,7 @@ class Execution:
             return
         except LoamError as error:
             completion = _failed(RunError(type(error).__name__, str(error)))
-        relay.close()
-        self._record(completion)
+        self._record(completion, relay.close())
 
     def cancel(self) -> None:
         """Somebody asked the job to stop."""
@@ -145,10 +144,10 @@ class Execution:
                 return
             pause.wait(1.0)
 
-    def _record(self, completion: api.Completion) -> None:
+    def _record(self, completion: api.Completion, last_words: list[api.Report]) -> None:
         completion.token = self._held.token
         pause = threading.Event()
-        request = api.CompleteRequest(completions=[completion])
+        request = api.CompleteRequest(completions=[completion], reports=last_words)
         while not self._fenced:
             try:
                 self._jobs.complete(request)

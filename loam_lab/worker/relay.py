@@ -22,6 +22,7 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 FLUSH_S = 0.2
 MAX_BYTES = 16 * 1024 * 1024
 MAX_OUTPUT_BYTES = 3 * 1024 * 1024
+_BATCH = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 _MAX_PIECE = 256 * 1024
 
@@ -57,7 +58,7 @@ class Relay:
 
     def output(self, output: Mapping[str, Any]) -> None:
         """Keep one nbformat output, after all that was printed before it."""
-        text = json.dumps(output, default=str, ensure_ascii=False).encode("utf-8", "replace")
+        text = _output_text(output)
         with self._lock:
             self._end_stream()
             if len(text) > MAX_OUTPUT_BYTES:
@@ -95,13 +96,16 @@ class Relay:
         """Have recorded which session is about to be opened, so that it can be quieted whatever happens."""
         self._report([self._say(Oneof("engine_session", api.EngineSession(session=session, endpoint=endpoint)))])
 
-    def close(self) -> None:
-        """Send what is left. Errors are left to the completion, which says them better."""
+    def close(self) -> list[api.Report]:
+        """End; gives what is left to say, at most one batch, to go with the completion in one call."""
         with self._lock:
             self._closed = True
             self._end_stream()
         self._wake.set()
-        self._flush()
+        self._flush(keep_last=True)
+        with self._lock:
+            outputs, progress = self._outputs, self._progress
+        return [] if self.fenced else self._reports(outputs, progress)
 
     def _keep(self, text: bytes) -> None:
         if self._cut:
@@ -136,33 +140,41 @@ class Relay:
             if not self._closed:
                 self._flush()
 
-    def _flush(self) -> None:
+    def _flush(self, *, keep_last: bool = False) -> None:
+        """Send what there is, batch by batch; with `keep_last` all but the last one."""
         with self._sending:
-            while True:
+            while not self.fenced:
                 with self._lock:
+                    outputs = self._next_batch()
+                    if keep_last and len(outputs) == len(self._outputs):
+                        return
                     progress, self._progress = self._progress, None
-                    outputs: list[tuple[int, bytes]] = []
-                    size = 0
-                    for index, text in self._outputs:
-                        size += len(text)
-                        if outputs and size > _BATCH_BYTES:
-                            break
-                        outputs.append((index, text))
-                if (not outputs and progress is None) or self.fenced:
+                if not outputs and progress is None:
                     return
-                reports = [self._say(Oneof("output", api.OutputChunk(index=i, output=t))) for i, t in outputs]
-                if progress is not None:
-                    reports.append(self._say(Oneof("progress", _progress(progress))))
                 try:
-                    self._report(reports)
-                except Fenced:
-                    return
-                except Unavailable:
-                    return  # kept, and sent with the next piece
+                    self._report(self._reports(outputs, progress))
+                except (Fenced, Unavailable):
+                    return  # what is ours is kept, and sent with the next piece
                 except LoamError:
                     pass  # refused as it is: the next ones may be fine
                 with self._lock:
                     del self._outputs[: len(outputs)]
+
+    def _next_batch(self) -> list[tuple[int, bytes]]:
+        outputs: list[tuple[int, bytes]] = []
+        size = 0
+        for index, text in self._outputs[:_BATCH]:
+            size += len(text)
+            if outputs and size > _BATCH_BYTES:
+                break
+            outputs.append((index, text))
+        return outputs
+
+    def _reports(self, outputs: list[tuple[int, bytes]], progress: Progress | None) -> list[api.Report]:
+        reports = [self._say(Oneof("output", api.OutputChunk(index=i, output=text))) for i, text in outputs]
+        if progress is not None:
+            reports.append(self._say(Oneof("progress", _progress(progress))))
+        return reports
 
     def _report(self, reports: list[api.Report]) -> api.ReportResponse:
         try:
@@ -177,6 +189,14 @@ class Relay:
 
 def _progress(progress: Progress) -> pb.Progress:
     return pb.Progress(fraction=progress.fraction, text=progress.text, done=progress.done, total=progress.total)
+
+
+def _output_text(output: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(output, default=str, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    except ValueError as error:  # NaN is no JSON: the text form says what it was
+        plain = {**output, "data": {"text/plain": str(output.get("data", {}).get("text/plain", error))}}
+        return json.dumps(plain, default=str, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _stream_text(name: str, text: str) -> bytes:

@@ -1,7 +1,8 @@
 """The event log: from any cursor no gap, no reorder, no repeat, across restarts and reconnects."""
 
 import pytest
-from asking import Caller, attached, complete, enqueue, events, lease, report, spec
+from asking import Caller, attached, complete, enqueue, events, expire, lease, report, spec
+from protobuf import Oneof
 
 from loam_lab.errors import Invalid, NotFound
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
@@ -107,3 +108,23 @@ def test_outputs_keep_their_order_and_repeats_are_stored_once(lab, jobs):
     page = jobs.outputs(api.OutputsRequest(job_id=token.job_id, limit=2))
     assert (len(page.outputs), page.more) == (2, True)
     assert len(jobs.outputs(api.OutputsRequest(job_id=token.job_id, after=page.next)).outputs) == 1
+
+
+def test_last_words_go_with_the_end_in_one_call_and_come_before_it(lab, jobs):
+    token = attached(jobs)
+    words = [api.Report(token=token, what=Oneof("output", api.OutputChunk(index=0, output=b'{"n": 0}')))]
+    words.append(api.Report(token=token, what=Oneof("progress", pb.Progress(text="done"))))
+    completion = api.Completion(token=token, how=Oneof("succeeded", b"1"))
+    jobs.complete(api.CompleteRequest(completions=[completion], reports=words))
+    assert [event.kind for event in events(lab)][-2:] == [K.PROGRESSED, K.ENDED]
+    assert len(jobs.outputs(api.OutputsRequest(job_id=token.job_id)).outputs) == 1
+
+
+def test_the_last_words_of_a_fenced_attempt_are_not_kept(lab, jobs):
+    token = attached(jobs)
+    expire(lab, token)
+    words = [api.Report(token=token, what=Oneof("output", api.OutputChunk(index=0, output=b'{"n": 0}')))]
+    completion = api.Completion(token=token, how=Oneof("succeeded", b"1"))
+    reply = jobs.complete(api.CompleteRequest(completions=[completion], reports=words))
+    assert reply.results[0].fenced
+    assert jobs.outputs(api.OutputsRequest(job_id=token.job_id)).outputs == []
