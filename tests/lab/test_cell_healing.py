@@ -111,8 +111,7 @@ def test_the_server_killed_under_a_cell_is_started_again_and_the_run_ends(place,
 def test_a_run_whose_kernel_is_killed_ends_as_lost_with_words(place, new_kernel):
     doomed = new_kernel(place)
     asked = doomed.send("%%loam spark\nprint('going')\nimport time\ntime.sleep(600)")
-    asked.printed("going")
-    run_id = asked.leased()
+    run_id = asked.printed("going").moving().leased()  # what is printed is sent within the second
     os.kill(doomed.pid, signal.SIGKILL)
 
     found = place.ended(run_id)

@@ -121,7 +121,7 @@ def test_the_curl_line_of_the_docs_works(home):
     """It is run as it stands, with LOAM_HOME set."""
     if shutil.which("curl") is None:
         pytest.skip("no curl here")
-    [text] = re.findall(r"```sh\n(.*?)```", (DOCS / "http.md").read_text(), re.DOTALL)
+    [text] = re.findall(r"```sh\n(.*?)```", (DOCS / "contract.md").read_text(), re.DOTALL)
     said = subprocess.run(
         ["bash", "-c", text], env={**home.env, "NO_PROXY": "127.0.0.1"}, capture_output=True, text=True, timeout=30
     )
