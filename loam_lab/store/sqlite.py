@@ -57,6 +57,10 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._closed = False
         self._db = self._connect()
+        # The writer keeps its pages in memory (64 MB at most), and folds the log in at 16 MB. The defaults (2 and 4 MB)
+        # are less than one call of 1,000 jobs touches.
+        self._db.execute("PRAGMA cache_size = -65536")
+        self._db.execute("PRAGMA wal_autocheckpoint = 4000")
         if max_pages is not None:
             self._db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
         self.schema = self._migrate()
