@@ -290,10 +290,20 @@ def server_record(home: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and "url" in record else None
 
 
-def is_gone(home: Path) -> bool:
-    """Whether the server that wrote its record here was killed: it ran on this host, and nobody holds the home."""
+def is_gone(home: Path, *, seconds: float = 2.0) -> bool:
+    """Whether the server that wrote its record here was killed: it ran on this host, and nobody holds the home.
+
+    A process that was just killed holds it for another moment.
+    """
     record = server_record(home)
-    return record is not None and record.get("host") == config.host()[0] and _lock_is_free(home)
+    if record is None or record.get("host") != config.host()[0]:
+        return False
+    end = time.monotonic() + seconds
+    while not _lock_is_free(home):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def await_end(home: Path, pid: int, *, seconds: float = 30.0) -> None:

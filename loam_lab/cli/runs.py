@@ -112,7 +112,8 @@ def list_runs(
         return
     click.echo(table_of(found.jobs, style=_style))
     if found.next:
-        click.echo(f"{len(found.jobs)} runs, older ones exist: --limit N shows more", err=True)
+        shown = f"{len(found.jobs)} runs" if len(found.jobs) > 1 else "1 run"
+        click.echo(f"{shown}, older ones exist: --limit N shows more", err=True)
 
 
 def wanted(

@@ -9,11 +9,24 @@ import json
 import sqlite3
 from collections.abc import Iterator
 
-from loam_lab.core.job import State
+from loam_lab.core.job import TERMINAL, State
 from loam_lab.store.records import Filter
 from loam_lab.store.sql import queries
 
 _NEWEST = 5_000
+_MANY = 10_000
+# Where jobs that have not ended are found; the terms are those of the partial indexes.
+_LIVE = {
+    State.BLOCKED: [("jobs_blocked", "j.state = 'blocked'")],
+    State.SCHEDULED: [("jobs_due", "j.state = 'scheduled'")],
+    State.READY: [
+        ("jobs_ready", "j.state = 'ready' AND j.limit_key = ''"),
+        ("jobs_keyed", "j.state = 'ready' AND j.limit_key <> ''"),
+    ],
+    State.RUNNING: [("jobs_leased", "j.state = 'running'")],
+}
+# (FROM, ORDER BY, leading terms, their values)
+_Driver = tuple[str, str, list[str], list[object]]
 
 
 def seqs(db: sqlite3.Connection, which: Filter) -> list[int]:
@@ -45,15 +58,15 @@ def count(db: sqlite3.Connection, which: Filter) -> int:
 def _page(db: sqlite3.Connection, which: Filter, also: str = "", *more: object, named: bool = False) -> list[int]:
     terms, parameters = _terms(which)
     found: list[int] = []
-    for source, order, first, values in _drivers(which, named=named, bounded=bool(also) and not named):
+    for source, order, first, values in _drivers(db, which, named=named, bounded=bool(also) and not named):
         where = " AND ".join([*first, *terms, *([also] if also else [])])
         statement = f"SELECT j.seq FROM {source} WHERE {where} ORDER BY {order} DESC LIMIT ?"  # noqa: S608
         found += [row[0] for row in db.execute(statement, (*values, *parameters, *more, which.limit))]
     return sorted(found, reverse=True)[: which.limit]
 
 
-def _drivers(which: Filter, *, named: bool, bounded: bool) -> Iterator[tuple[str, str, list[str], list[object]]]:
-    """(FROM, ORDER BY, leading terms, their values): where to start; several sources are merged."""
+def _drivers(db: sqlite3.Connection, which: Filter, *, named: bool, bounded: bool) -> Iterator[_Driver]:
+    """Where to start; several sources are merged."""
     if which.tag:
         yield "tags t CROSS JOIN jobs j ON j.seq = t.seq", "t.seq", ["t.tag = ?"], [which.tag]
     elif which.dead_letters:
@@ -63,13 +76,29 @@ def _drivers(which: Filter, *, named: bool, bounded: bool) -> Iterator[tuple[str
     elif bounded:
         yield "jobs j NOT INDEXED", "j.seq", [], []
     elif which.states:
-        # One source a state: each is in order on its own.
+        # One source a state: each has an index of its own.
         for state in which.states:
-            yield "jobs j INDEXED BY jobs_listed", "j.seq", ["j.state = ?"], [str(State(state))]
+            yield from _of_state(db, State(state))
     elif index := next((f"jobs_{column}" for column in ("queue", "engine", "actor") if getattr(which, column)), None):
         yield f"jobs j INDEXED BY {index}", "j.seq", [], []
     else:
         yield "jobs j NOT INDEXED", "j.seq", [], []
+
+
+def _of_state(db: sqlite3.Connection, state: State) -> Iterator[_Driver]:
+    if state in TERMINAL:
+        yield "jobs j INDEXED BY jobs_listed", "j.seq", ["j.finished_at IS NOT NULL", "j.state = ?"], [str(state)]
+        return
+    sources = _LIVE[state]
+    parts = [f"SELECT 1 FROM jobs j INDEXED BY {name} WHERE {term}" for name, term in sources]  # noqa: S608
+    many = " UNION ALL ".join(parts)
+    [size] = db.execute(f"SELECT count(*) FROM ({many} LIMIT {_MANY})").fetchone()  # noqa: S608 - fixed words only
+    if size == _MANY:
+        # So many that the newest runs hold enough of them: no sort.
+        yield "jobs j NOT INDEXED", "j.seq", ["j.state = ?"], [str(state)]
+        return
+    for name, term in sources:
+        yield f"jobs j INDEXED BY {name}", "j.seq", [term], []
 
 
 def _terms(which: Filter) -> tuple[list[str], list[object]]:

@@ -103,15 +103,21 @@ SELECT count(*) FROM (
 
 -- count_waiting --
 SELECT count(*) FROM (
-  SELECT 1 FROM jobs WHERE state IN ('ready', 'scheduled') AND namespace = :namespace AND queue = :queue
+  SELECT 1 FROM jobs WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace AND queue = :queue
+   UNION ALL
+  SELECT 1 FROM jobs WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue
+   UNION ALL
+  SELECT 1 FROM jobs WHERE state = 'scheduled' AND namespace = :namespace AND queue = :queue
    LIMIT :most);
 
 -- waiting_in --
 -- What a purge may take: jobs that nobody holds.
-SELECT {head} FROM jobs
- WHERE state IN ('ready', 'scheduled') AND namespace = ? AND queue = ?
- ORDER BY seq
- LIMIT ?;
+SELECT {head} FROM jobs WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace AND queue = :queue
+ UNION ALL
+SELECT {head} FROM jobs WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue
+ UNION ALL
+SELECT {head} FROM jobs WHERE state = 'scheduled' AND namespace = :namespace AND queue = :queue
+ LIMIT :limit;
 
 -- expiring_jobs --
 SELECT {head} FROM jobs
@@ -140,9 +146,15 @@ UPDATE queues SET bucket_level = ?, bucket_at = ? WHERE namespace = ? AND name =
 -- queue_names --
 SELECT name FROM queues WHERE namespace = :namespace
  UNION
-SELECT DISTINCT queue FROM jobs WHERE namespace = :namespace AND state IN ('ready', 'scheduled', 'running')
+SELECT DISTINCT queue FROM jobs WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace
  UNION
-SELECT DISTINCT queue FROM jobs WHERE namespace = :namespace AND is_dead = 1;
+SELECT DISTINCT queue FROM jobs WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace
+ UNION
+SELECT DISTINCT queue FROM jobs WHERE state = 'scheduled' AND namespace = :namespace
+ UNION
+SELECT DISTINCT queue FROM jobs WHERE state = 'running' AND namespace = :namespace
+ UNION
+SELECT DISTINCT queue FROM jobs WHERE is_dead = 1 AND namespace = :namespace;
 
 -- queue_counts --
 -- (waiting, scheduled, running); each is counted on an index of its own.
@@ -265,9 +277,15 @@ SELECT min(run_at) FROM jobs WHERE state = 'scheduled';
 SELECT min(lease_until) FROM jobs WHERE state = 'running' AND lease_until IS NOT NULL;
 
 -- live_counts --
-SELECT state, count(*) FROM jobs
- WHERE state IN ('blocked', 'scheduled', 'ready', 'running')
- GROUP BY state;
+-- Each state is counted on an index of its own.
+SELECT 'blocked', count(*) FROM jobs WHERE state = 'blocked'
+ UNION ALL
+SELECT 'scheduled', count(*) FROM jobs WHERE state = 'scheduled'
+ UNION ALL
+SELECT 'ready', (SELECT count(*) FROM jobs WHERE state = 'ready' AND limit_key = '')
+              + (SELECT count(*) FROM jobs WHERE state = 'ready' AND limit_key <> '')
+ UNION ALL
+SELECT 'running', count(*) FROM jobs WHERE state = 'running';
 
 -- ready_queues --
 -- Asked after every commit, so tasks (engine python), which may be many, are not even looked at.

@@ -125,8 +125,10 @@ def signals(reader: Reader, namespace: str, name: str, now: int) -> Signals:
 
 
 def waiting_in(reader: Reader, namespace: str, name: str, limit: int) -> list[Job]:
-    """Jobs of a queue that nobody holds, oldest first."""
-    return [rows.job(row) for row in reader.select("waiting_in", (namespace, name, limit))]
+    """Jobs of a queue that nobody holds, at most `limit`."""
+    return [
+        rows.job(row) for row in reader.select("waiting_in", {"namespace": namespace, "queue": name, "limit": limit})
+    ]
 
 
 def _percentile(values: Sequence[int], part: float) -> int:

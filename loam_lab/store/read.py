@@ -100,7 +100,7 @@ class Reader:
 
     def live_counts(self) -> dict[str, int]:
         """How many jobs have not ended, by state."""
-        return dict(self._db.execute(self._q["live_counts"]).fetchall())
+        return {state: count for state, count in self._db.execute(self._q["live_counts"]) if count}
 
     def ready_queues(self, engines: Sequence[str]) -> list[tuple[str, str]]:
         """(namespace, queue) of every queue in which a job of these engines waits for a worker."""

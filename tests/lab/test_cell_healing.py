@@ -15,7 +15,7 @@ QUICK = {"LOAM_LEASE_MS": "1500", "LOAM_BEAT_MS": "400", "LOAM_SWEEP_MS": "300"}
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A home with short leases, whose Sail may be killed."""
-    from conftest import Home
+    from kernels import Home
 
     one = Home(tmp_path_factory.mktemp("healing") / "home", **QUICK)
     yield one
@@ -24,7 +24,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kernel(place):
-    from conftest import Kernel
+    from kernels import Kernel
 
     one = Kernel(place)
     yield one

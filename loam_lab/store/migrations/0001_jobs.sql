@@ -43,13 +43,13 @@ CREATE TABLE jobs (                       -- the head: hot and narrow
 CREATE INDEX jobs_ready   ON jobs (namespace, queue, rank, seq) WHERE state = 'ready' AND limit_key = '';
 CREATE INDEX jobs_awaited ON jobs (namespace, queue, engine) WHERE state = 'ready' AND engine <> 'python';
 CREATE INDEX jobs_keyed   ON jobs (namespace, queue, limit_key, rank, seq) WHERE state = 'ready' AND limit_key <> '';
-CREATE INDEX jobs_running ON jobs (namespace, queue, limit_key) WHERE state = 'running';
 CREATE INDEX jobs_expire  ON jobs (expires_at) WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'ready');
 CREATE INDEX jobs_dead    ON jobs (namespace, seq) WHERE is_dead = 1;
 CREATE INDEX jobs_ended   ON jobs (finished_at) WHERE finished_at IS NOT NULL AND tombstone = 0;
 CREATE INDEX jobs_due     ON jobs (run_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_leased  ON jobs (lease_until) WHERE state = 'running';
-CREATE INDEX jobs_listed  ON jobs (namespace, state, seq);
+CREATE INDEX jobs_listed  ON jobs (namespace, state, seq) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_blocked ON jobs (seq) WHERE state = 'blocked';
 CREATE INDEX jobs_engine  ON jobs (namespace, engine, seq);
 CREATE INDEX jobs_queue   ON jobs (namespace, queue, seq);
 CREATE INDEX jobs_actor   ON jobs (namespace, actor, seq);
