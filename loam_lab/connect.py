@@ -252,10 +252,13 @@ def in_process(service: Any, *, token: str = "", name: str = "test") -> Jobs:
 
 
 def raw_client(url: str) -> JobsClientSync:
-    """The generated client, without compression: the other end is on this machine or near."""
+    """The generated client, without compression and tracing: the other end is on this machine or near."""
+    from pyqwest import SyncClient, SyncHTTPTransport
+
     from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
 
-    return JobsClientSync(url, send_compression=None, accept_compression=())
+    transport = SyncHTTPTransport(enable_otel=False)
+    return JobsClientSync(url, send_compression=None, accept_compression=(), http_client=SyncClient(transport))
 
 
 def hello_request() -> api.HelloRequest:

@@ -85,7 +85,7 @@ class Attempts(Calls):
         batch(len(request.reports), field="reports")
         last_words = [(wire.token(report.token), report) for report in request.reports]
         # What an engine committed is known before the outcome is: no snapshot appears after it.
-        place = self.store.read(lambda r: r.last_commit() if r.any_engine_open(t.job_id for t in tokens) else None)
+        place = self.store.read(lambda r: r.last_commit() if r.any_write_open(t.job_id for t in tokens) else None)
         found, head = self.commits.read(place) if place is not None else ([], None)
 
         def record(tx: Tx) -> api.CompleteResponse:

@@ -123,7 +123,8 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
                 if (held_by := keys.holder(tx, new)) is not None:
                     reply.job_ids.append(held_by)
                     continue
-                job = tx.add(new, lifecycle.enqueue(new.job, actor=who.actor, now=tx.now))
+                enqueued = lifecycle.enqueue(new.job, actor=who.actor, now=tx.now)
+                job = tx.add(new, enqueued, waits=lease_to is None)
                 reply.job_ids.append(job.id)
                 if lease_to is not None:
                     reply.leases.append(self._lease_new(tx, job, lease_to))

@@ -12,7 +12,7 @@ from loam_lab.server import wire
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, id_prefix
 from loam_lab.store import queues
 from loam_lab.store.read import Reader
-from loam_lab.store.write import EVENTS
+from loam_lab.store.write import EVENTS, Topic, event_topic
 
 _KEEPALIVE_S = 15.0
 
@@ -71,14 +71,15 @@ class Look(Calls):
     def watch(self, request: api.WatchRequest, ctx: Context, /) -> Iterator[api.WatchResponse]:
         """Events after a cursor, then those to come."""
         reply, cursor = self.watch_start(request, ctx)
+        topics = watch_topics(request)
         yield reply
         while True:
-            seen = self.signals.seen([EVENTS])
+            seen = self.signals.seen(topics)
             before = cursor
             reply, cursor = self.watch_next(request, ctx, before)
             if cursor != before and not reply.events:
                 continue
-            if reply.events or not self.signals.wait([EVENTS], seen, _KEEPALIVE_S):
+            if reply.events or not self.signals.wait(topics, seen, _KEEPALIVE_S):
                 yield reply
 
     def watch_start(self, request: api.WatchRequest, ctx: Context) -> tuple[api.WatchResponse, int]:
@@ -109,3 +110,8 @@ class Look(Calls):
             return api.WatchResponse(events=events, cursor=str(after)), after
 
         return self.store.read(look)
+
+
+def watch_topics(request: api.WatchRequest) -> list[Topic]:
+    """What wakes a watch: every event, or those of the kinds that it asks for."""
+    return [event_topic(kind) for kind in sorted(wire.event_names(list(request.kinds)))] or [EVENTS]

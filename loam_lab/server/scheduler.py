@@ -19,7 +19,7 @@ from loam_lab.store import retention
 from loam_lab.store.read import Reader
 from loam_lab.store.records import Commit, EngineSession
 from loam_lab.store.sqlite import SqliteStore
-from loam_lab.store.write import TIMES, Tx
+from loam_lab.store.write import LEASES, TIMES, Tx
 
 log = logging.getLogger("loam.scheduler")
 _STEP = 500
@@ -122,7 +122,7 @@ class Scheduler:
     def _run(self) -> None:
         forgotten = 0
         while not self._ended.is_set():
-            seen = self._signals.seen([TIMES])
+            seen, seen_all = self._signals.seen([TIMES]), self._signals.seen([TIMES, LEASES])
             try:
                 instant = self.step()
                 if self._store.now() - forgotten > _HOUR_MS:
@@ -137,7 +137,11 @@ class Scheduler:
             # While leases live, the beat must go on, so that a suspend is noticed.
             beat = None if instant is None else min(instant, self._store.now() + self._sweep_ms)
             wait_s = None if beat is None else max(0.02, (beat - self._store.now()) / 1000)
-            self._signals.wait([TIMES], seen, wait_s)
+            if wait_s is None:
+                self._signals.wait([TIMES, LEASES], seen_all, None)
+            else:
+                # A lease that was given meanwhile can wait for the next look.
+                self._signals.wait([TIMES], seen, wait_s)
             # Commits may come by the hundred a second; one look at the times serves them all.
             self._ended.wait(_GATHER_S)
             if wait_s is None:

@@ -46,8 +46,9 @@ SELECT {head} FROM jobs WHERE id = ? AND namespace = ?;
 -- jobs_by_id --
 SELECT {head} FROM jobs WHERE namespace = ? AND id IN (SELECT value FROM json_each(?));
 
--- any_engine_open --
-SELECT 1 FROM jobs WHERE id IN (SELECT value FROM json_each(?)) AND engine_open = 1 LIMIT 1;
+-- any_write_open --
+SELECT 1 FROM jobs j JOIN writes w ON w.seq = j.seq
+ WHERE j.id IN (SELECT value FROM json_each(?)) AND w.ended IS NULL LIMIT 1;
 
 -- job_by_seq --
 SELECT {head} FROM jobs WHERE seq = ?;

@@ -46,9 +46,9 @@ class Reader:
         found = self._db.execute(self._q["jobs_by_id"], (namespace, json.dumps(list(ids))))
         return {job.id: job for job in map(rows.job, found)}
 
-    def any_engine_open(self, ids: Iterable[str]) -> bool:
-        """Whether one of those jobs has an engine session that may have written."""
-        return self._db.execute(self._q["any_engine_open"], (json.dumps(list(ids)),)).fetchone() is not None
+    def any_write_open(self, ids: Iterable[str]) -> bool:
+        """Whether one of those jobs has a write in flight."""
+        return self._db.execute(self._q["any_write_open"], (json.dumps(list(ids)),)).fetchone() is not None
 
     def full_id(self, namespace: str, prefix: str) -> str:
         """The one job id that begins with `prefix`.

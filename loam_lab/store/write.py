@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import TERMINAL, Change, EventKind, Job, NewJob, State
+from loam_lab.core.job import Change, EventKind, Job, NewJob, State
 from loam_lab.errors import Fenced
 from loam_lab.store import records, rows
 from loam_lab.store.read import Reader
@@ -16,6 +16,14 @@ from loam_lab.store.read import Reader
 Topic = str | tuple[str, str]
 EVENTS: Topic = "events"
 TIMES: Topic = "times"
+"""Something may be due, or wait for a worker, earlier than anybody knew."""
+LEASES: Topic = "leases"
+"""A lease was given or kept: only a scheduler that sleeps for good must know."""
+
+
+def event_topic(kind: str) -> Topic:
+    """What is fired for events of one kind, for those who wait for no other."""
+    return f"event:{kind}"
 
 
 class Tx(Reader):
@@ -30,12 +38,15 @@ class Tx(Reader):
         """Run a statement of queries.sql that changes rows; returns how many."""
         return self._db.execute(self._q[query], parameters).rowcount
 
-    def add(self, new: NewJob, change: Change) -> Job:
+    def add(self, new: NewJob, change: Change, *, waits: bool = True) -> Job:
         """Store an accepted job and its first events; returns its head with the seq that it got."""
-        return self.add_all([(new, change)])[0]
+        return self.add_all([(new, change)], waits=waits)[0]
 
-    def add_all(self, accepted: Sequence[tuple[NewJob, Change]]) -> list[Job]:
-        """Store accepted jobs in order, each table in one statement; returns their heads with the seqs they got."""
+    def add_all(self, accepted: Sequence[tuple[NewJob, Change]], *, waits: bool = True) -> list[Job]:
+        """Store accepted jobs in order, each table in one statement; returns their heads with the seqs they got.
+
+        `waits` is False where they are leased in the same transaction.
+        """
         # One writer: nobody else takes a seq meanwhile.
         first: int = self._db.execute(self._q["next_seq"]).fetchone()[0]
         stored = [change.after.but(seq=seq) for seq, (_, change) in enumerate(accepted, first)]
@@ -48,6 +59,9 @@ class Tx(Reader):
             if new.tags:
                 self._db.executemany(self._q["insert_tag"], [(tag, job.seq) for tag in new.tags])
         self._follow([Change(job, job, change.events) for job, (_, change) in zip(stored, accepted, strict=True)])
+        # A task waits for a worker of its own; any other engine's job for one that the server may have to start.
+        if waits and any(job.expires_at or new.engine != "python" for job, new in jobs):
+            self.topics.add(TIMES)
         return stored
 
     def apply(self, changes: Sequence[Change]) -> None:
@@ -93,6 +107,8 @@ class Tx(Reader):
         if outcomes:
             self._db.executemany(self._q["insert_outcome"], outcomes)
         self._follow(moved)
+        if any(change.after.state is State.READY for change in moved):
+            self.topics.add(TIMES)
 
     def record(self, job: Job, kind: EventKind, detail: dict[str, object]) -> None:
         """Append an event that does not change the job's state."""
@@ -113,7 +129,7 @@ class Tx(Reader):
                 json.dumps(detail),
             ),
         )
-        self.topics.add(EVENTS)
+        self.topics |= {EVENTS, event_topic(kind)}
 
     def save_progress(self, job: Job, progress: dict[str, object]) -> None:
         """Keep a run's last progress and tell the watchers."""
@@ -211,10 +227,12 @@ class Tx(Reader):
             ],
         )
         for change in changes:
-            if change.events:
-                self.topics.add(EVENTS)
+            for event in change.events:
+                self.topics |= {EVENTS, event_topic(event.kind)}
             after = change.after
             if after.state is State.READY:
                 self.topics.add((after.namespace, after.queue))
-            if after.state not in TERMINAL:
+            elif after.state is State.SCHEDULED:
                 self.topics.add(TIMES)
+            elif after.state is State.RUNNING:
+                self.topics.add(LEASES)

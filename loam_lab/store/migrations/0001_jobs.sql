@@ -216,7 +216,6 @@ CREATE TABLE requests (                   -- first answers, for repeats
   at         INTEGER NOT NULL,
   PRIMARY KEY (namespace, request_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX requests_old ON requests (at);
 
 CREATE TABLE meta (
   key   TEXT PRIMARY KEY,
