@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loam_lab import config, errors
+from loam_lab.unary import Refused, UnaryClient
 from loam_lab.version import __version__
 
 if TYPE_CHECKING:
@@ -201,18 +202,19 @@ class Jobs:
             time.sleep(0.1)
 
     def _send(self, operation: str, request: Any, timeout_ms: int) -> Any:
-        from connectrpc.errors import ConnectError
-
         try:
             return getattr(self._client, operation)(request, headers=self._headers, timeout_ms=timeout_ms)
-        except (ConnectError, OSError) as error:
+        except Exception as error:
+            if not is_of_the_wire(error):
+                raise
             raise as_ours(error) from None
 
 
-def connect(settings: config.Config | None = None, *, name: str = "", start: bool = True) -> Jobs:
+def connect(settings: config.Config | None = None, *, name: str = "", start: bool = True, stays: bool = True) -> Jobs:
     """A client of the server that the settings name; the embedded one is started if need be.
 
-    `name` tells the server who holds it open (a kernel, a worker, a command).
+    `name` tells the server who holds it open (a kernel, a worker, a command). `stays` is False for a command that asks
+    once and leaves: its client is there sooner, but cannot watch.
 
     Raises:
         Unavailable: no server answers, and none is to be started or it does not come up.
@@ -222,7 +224,7 @@ def connect(settings: config.Config | None = None, *, name: str = "", start: boo
     settings = settings or config.load()
     name = name or f"client-{os.getpid()}"
     if settings.url:
-        client = raw_client(settings.url)
+        client = raw_client(settings.url, stays=stays)
         jobs = Jobs(client, token=settings.token, name=name)
         try:
             jobs.hello()
@@ -234,7 +236,7 @@ def connect(settings: config.Config | None = None, *, name: str = "", start: boo
         return jobs
 
     def find() -> tuple[JobsClientSync, str]:
-        return _embedded(settings, start=start)
+        return _embedded(settings, start=start, stays=stays)
 
     client, token = find()
     return Jobs(client, token=token, name=name, find_again=find)
@@ -251,8 +253,10 @@ def in_process(service: Any, *, token: str = "", name: str = "test") -> Jobs:
     return Jobs(JobsClientSync("http://local", http_client=SyncClient(transport)), token=token, name=name)
 
 
-def raw_client(url: str) -> JobsClientSync:
+def raw_client(url: str, *, stays: bool = True) -> Any:
     """The generated client, without compression and tracing: the other end is on this machine or near."""
+    if not stays:
+        return UnaryClient(url)
     from pyqwest import SyncClient, SyncHTTPTransport
 
     from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
@@ -268,20 +272,21 @@ def hello_request() -> api.HelloRequest:
     return api.HelloRequest(version=__version__, contract=CONTRACT)
 
 
+def is_of_the_wire(error: BaseException) -> bool:
+    """Whether an error came from the server or from the way to it, and not from a mistake here."""
+    return isinstance(error, OSError | Refused) or type(error).__name__ == "ConnectError"
+
+
 def as_ours(error: BaseException) -> errors.LoamError:
     """An error of the wire as the class that the server raised."""
-    code = getattr(getattr(error, "code", None), "value", "unavailable")
+    code = error.said if isinstance(error, Refused) else getattr(getattr(error, "code", None), "value", "unavailable")
     message = getattr(error, "message", "") or str(error)
     kind = _BY_CODE.get(code)
     if kind is errors.Unavailable and not message.startswith("the "):
         message = f"the loam server does not answer ({message}). Its state: loam status"
-    if kind is None:
-        return (
-            errors.Unavailable(f"the loam server failed: {message}")
-            if code == "deadline_exceeded"
-            else errors.LoamError(message)
-        )
-    return kind(message)
+    if kind is None and code == "deadline_exceeded":
+        return errors.Unavailable(f"the loam server failed: {message}")
+    return kind(message) if kind else errors.LoamError(message)
 
 
 def server_record(home: Path) -> dict[str, Any] | None:
@@ -337,8 +342,8 @@ def _lock_is_free(home: Path) -> bool:
     return True
 
 
-def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, str]:
-    found = _answering(settings.home)
+def _embedded(settings: config.Config, *, start: bool, stays: bool) -> tuple[JobsClientSync, str]:
+    found = _answering(settings.home, stays=stays)
     if found:
         return found
     _refuse_other_host(settings.home)
@@ -348,7 +353,7 @@ def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, 
     program = _start_server(settings)
     end = time.monotonic() + _START_S
     while time.monotonic() < end:
-        found = _answering(settings.home)
+        found = _answering(settings.home, stays=stays)
         if found:
             return found
         # Another client may have started one at the same time: its server holds the lock, ours leaves with 3.
@@ -363,7 +368,7 @@ def _embedded(settings: config.Config, *, start: bool) -> tuple[JobsClientSync, 
     )
 
 
-def _answering(home: Path) -> tuple[JobsClientSync, str] | None:
+def _answering(home: Path, *, stays: bool) -> tuple[JobsClientSync, str] | None:
     record = server_record(home)
     if record is None or (record.get("host"), record.get("boot_id")) != config.host():
         return None
@@ -371,7 +376,7 @@ def _answering(home: Path) -> tuple[JobsClientSync, str] | None:
         token = (home / "token").read_text(encoding="ascii").strip()
     except OSError:
         return None
-    client = raw_client(str(record["url"]))
+    client = raw_client(str(record["url"]), stays=stays)
     headers = {"authorization": f"Bearer {token}"}
     try:
         theirs = client.hello(hello_request(), headers=headers, timeout_ms=5_000).version

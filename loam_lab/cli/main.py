@@ -96,10 +96,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
 def connector(flags: dict[str, Any]) -> Callable[..., Any]:
     """What commands call to get a client: nothing is connected before one needs it."""
 
-    def jobs(*, start: bool = True) -> Any:
+    def jobs(*, start: bool = True, stays: bool = False) -> Any:
         from loam_lab import connect
 
-        return connect.connect(config.load(flags), name=f"command-{_command()}", start=start)
+        return connect.connect(config.load(flags), name=f"command-{_command()}", start=start, stays=stays)
 
     jobs.flags = flags  # type: ignore[attr-defined]
     return jobs

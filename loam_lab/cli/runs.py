@@ -72,7 +72,7 @@ def submit(
     spec.timeout_ms = timeout_ms(timeout)
     attempts = check.number(retries, field="--retries", least=0, most=999) + 1
     spec.retry = pb.RetryPolicy(max_attempts=attempts, max_lost=1 if no_rerun else max(2, attempts))
-    client: Jobs = jobs()
+    client: Jobs = jobs(stays=wait)
     [run_id] = client.enqueue(api.EnqueueRequest(jobs=[spec])).job_ids
     if not wait:
         if as_json:
