@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CONTRACT = "loam.jobs.v1"
 _START_S = 20.0
 _CALL_MS = 30_000
+_ENGINE_MS = 120_000
 # Servers outlive who started them: kept, so that none is reaped with a warning.
 _started: list[subprocess.Popen[bytes]] = []
 _BY_CODE = {
@@ -80,7 +81,8 @@ class Jobs:
 
     def enqueue(self, request: api.EnqueueRequest) -> api.EnqueueResponse:
         """Have jobs accepted; answered after they are durable."""
-        return self._call("enqueue", request, _CALL_MS)  # type: ignore[no-any-return]
+        starts_engine = request.lease_to is not None and request.lease_to.engine
+        return self._call("enqueue", request, _ENGINE_MS if starts_engine else _CALL_MS)  # type: ignore[no-any-return]
 
     def lease(self, request: api.LeaseRequest) -> api.LeaseResponse:
         """Take ready jobs; waits for a first one at most `wait_ms`."""
@@ -120,7 +122,7 @@ class Jobs:
 
     def open_engine(self, request: api.OpenEngineRequest) -> api.OpenEngineResponse:
         """Start the engine if need be and learn where it is."""
-        return self._call("open_engine", request, 120_000)  # type: ignore[no-any-return]
+        return self._call("open_engine", request, _ENGINE_MS)  # type: ignore[no-any-return]
 
     def queues(self, request: api.QueuesRequest) -> api.QueuesResponse:
         """Queues with their limits and golden signals."""

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from itertools import dropwhile
 from typing import NoReturn
 
@@ -44,6 +45,15 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"%%loam spark: {message}. Options: --name NAME --tag TAG --rows N")
 
 
+@cache
+def _parser() -> _Parser:
+    parser = _Parser(prog="%%loam spark", add_help=False, allow_abbrev=False)
+    parser.add_argument("--name")
+    parser.add_argument("--tag", action="append", default=[])
+    parser.add_argument("--rows", type=int, default=20)
+    return parser
+
+
 def strip_first_line(lines: list[str]) -> list[str]:
     """The input transformation: a `%%loam spark` line is taken off, the rest stays as it is.
 
@@ -76,11 +86,7 @@ def parse(raw: str) -> Cell | None:
     for word in words:
         if word.split("=")[0] in _LATER:
             raise UsageError(f"%%loam spark: {word.split('=')[0]}: {_LATER[word.split('=')[0]]}")
-    parser = _Parser(prog="%%loam spark", add_help=False, allow_abbrev=False)
-    parser.add_argument("--name")
-    parser.add_argument("--tag", action="append", default=[])
-    parser.add_argument("--rows", type=int, default=20)
-    options = parser.parse_args(words)
+    options = _parser().parse_args(words)
     try:
         tags = tuple(check.word(tag, field="--tag") for tag in options.tag)
         rows = check.number(options.rows, field="--rows", least=1, most=10_000)

@@ -86,16 +86,10 @@ class Kernel:
             self._importing = threading.Thread(target=_import_spark, name="loam-import", daemon=True)
             self._importing.start()
 
-    def open_engine(self) -> Any:
-        """Have the server start Sail and the catalog if need be; says where they are."""
-        from loam_lab.rpc.loam.jobs.v1 import service_pb as api
-
-        return self.jobs.open_engine(api.OpenEngineRequest(engine="spark", holder=self.name))
-
-    def needs_session(self, endpoint: str) -> bool:
-        """Whether the next cell gets a new Spark session."""
+    def session_in_use(self) -> Spark | None:
+        """The session that the next cell uses, if its engine is still where it was."""
         spark = self.spark
-        return spark is None or spark.remote != endpoint or bool(getattr(spark.session, "is_stopped", False))
+        return None if spark is None or getattr(spark.session, "is_stopped", False) else spark
 
     def new_session_id(self) -> str:
         """An id for a session that is about to be opened."""

@@ -70,16 +70,17 @@ class AttachedRun:
         kernel = self._kernel
         self._line.start(self._began)
         self.relay = Relay(kernel.jobs, self._token)
-        engine = kernel.open_engine()  # asked each time: a Sail that was just killed may still take a connection
-        was, fresh = kernel.spark, kernel.needs_session(engine.endpoint)
-        session_id = kernel.new_session_id() if was is None or fresh else was.session_id
-        self._lease(session_id, engine.endpoint)
+        had = kernel.spark is not None
+        was = kernel.session_in_use()
+        session_id = kernel.new_session_id()
+        engine = self._lease(was, session_id)
+        fresh = was is None or was.remote != engine.endpoint
         if fresh:
             began = time.monotonic()
             self._progress = Progress(None, "opening a Spark session")
             self._shell.user_ns["spark"] = kernel.open_session(engine, session_id).session
             self._session_ms = _ms(began)
-            self._notes += [_NEW_SESSION] if was is not None else []
+            self._notes += [_NEW_SESSION] if had else []
         self._spark = kernel.spark
         assert self._spark is not None  # noqa: S101 - opened above, or there before
         if self._shell.user_ns.get("spark") is None:
@@ -123,7 +124,11 @@ class AttachedRun:
 
     # --- how it begins --------------------------------------------------------------------------------------------
 
-    def _lease(self, session_id: str, endpoint: str) -> None:
+    def _lease(self, was: Spark | None, session_id: str) -> api.OpenEngineResponse:
+        """Have the run accepted and leased; the server starts Sail first if need be, and says where it is.
+
+        It is asked each time: a Sail that was just killed may still take a connection.
+        """
         heartbeat = self._kernel.heartbeat
         payload = {
             "kind": "cell",
@@ -139,13 +144,20 @@ class AttachedRun:
         request = api.EnqueueRequest(
             jobs=[pb.JobSpec(task=task, tags=list(self.cell.tags))],
             lease_to=api.LeaseTo(
-                worker=self._kernel.name, attached=True, engine_session=session_id, engine_endpoint=endpoint
+                worker=self._kernel.name,
+                attached=True,
+                engine="spark",
+                engine_session=was.session_id if was else "",
+                engine_endpoint=was.remote if was else "",
+                fresh_session=session_id,
             ),
         )
-        token = self._kernel.jobs.enqueue(request).leases[0].token
+        reply = self._kernel.jobs.enqueue(request)
+        token = reply.leases[0].token
         assert token is not None  # noqa: S101 - the contract's Lease has one
         self._run_id = token.job_id
         self._held = heartbeat.hold(token, on_cancel=self._on_cancel, on_fenced=self._on_fenced)
+        return reply.engine or api.OpenEngineResponse()
 
     def _token(self) -> pb.LeaseToken:
         assert self._held is not None  # noqa: S101 - nothing reports before the lease

@@ -110,6 +110,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         who = self._who(ctx.request_headers)
         batch(len(request.jobs), field="jobs", least=1)
         lease_to = request.lease_to
+        engine = self._engine_for(lease_to)
 
         def accept(tx: Tx) -> api.EnqueueResponse:
             reply = api.EnqueueResponse()
@@ -127,10 +128,12 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
                 job = tx.add(new, enqueued, waits=lease_to is None)
                 reply.job_ids.append(job.id)
                 if lease_to is not None:
-                    reply.leases.append(self._lease_new(tx, job, lease_to))
+                    reply.leases.append(self._lease_new(tx, job, lease_to, engine))
             return reply
 
-        return self._once(who, request, accept, api.EnqueueResponse)
+        reply = self._once(who, request, accept, api.EnqueueResponse)
+        reply.engine = engine  # never kept with the answer: it has the catalog's token
+        return reply
 
     def lease(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out ready jobs; waits for a first one at most `wait_ms`."""
@@ -203,18 +206,31 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
             raise Conflict(f"{running} run(s) under way; wait for them, or end the server with: loam down --force")
         return api.ShutdownResponse(message=self._stop())
 
-    def _lease_new(self, tx: Tx, job: core.Job, lease_to: api.LeaseTo) -> pb.Lease:
+    def _engine_for(self, lease_to: api.LeaseTo | None) -> api.OpenEngineResponse | None:
+        """The engine that the caller will use, started if need be."""
+        if lease_to is None or not lease_to.engine:
+            return None
+        if self._desk is None:
+            raise Unavailable("this server starts no engines")
+        return self._desk.open_engine(lease_to.engine, check.text(lease_to.worker, field="lease_to.worker", most=200))
+
+    def _lease_new(
+        self, tx: Tx, job: core.Job, lease_to: api.LeaseTo, engine: api.OpenEngineResponse | None
+    ) -> pb.Lease:
+        session, endpoint = lease_to.engine_session, lease_to.engine_endpoint
+        if engine is not None and engine.endpoint != endpoint:
+            session, endpoint = lease_to.fresh_session, engine.endpoint
         change = lifecycle.lease(
             job,
             worker=check.text(lease_to.worker, field="lease_to.worker", most=200),
             lease_ms=lease_length(lease_to.lease_ms, self._lease_ms),
             now=tx.now,
             attached=lease_to.attached,
-            engine_open=bool(lease_to.engine_session),
+            engine_open=bool(session),
         )
         tx.apply([change])
-        if lease_to.engine_session:
-            tx.set_session(change.after, lease_to.engine_session, lease_to.engine_endpoint)
+        if session:
+            tx.set_session(change.after, session, endpoint)
         return pb.Lease(token=wire.token_message(change.after.token), lease_until_ms=change.after.lease_until or 0)
 
     def _may_lease(self, reader: Reader, who: Principal, request: api.LeaseRequest) -> bool:
