@@ -69,7 +69,7 @@ class AttachedRun:
         """Start the engine if need be, lease the run, open the session; raises what went wrong."""
         kernel = self._kernel
         self._line.start(self._began)
-        self.relay = Relay(kernel.jobs, self._token)
+        self.relay = Relay(kernel.jobs, self._token, is_driven=True)
         had = kernel.spark is not None
         was = kernel.session_in_use()
         session_id = kernel.new_session_id()
@@ -168,6 +168,8 @@ class AttachedRun:
     def _tick(self) -> None:
         if self._ticker is not None:
             self._ticker.tick()
+        if self.relay is not None and self._held is not None:
+            self.relay.tick()
 
     def _heed_progress(self, progress: Progress) -> None:
         self._progress = progress

@@ -30,13 +30,17 @@ _MAX_PIECE = 256 * 1024
 class Relay:
     """The Report of one attempt. `token` is asked for each call, because a stalled run may get a new epoch.
 
-    `snapshots` are those that ended writes committed; `fenced` says that the attempt is not ours any more.
+    With `is_driven` it has no thread of its own: somebody calls `tick()`. `snapshots` are those that ended writes
+    committed; `fenced` says that the attempt is not ours any more.
     """
 
-    def __init__(self, jobs: Jobs, token: Callable[[], pb.LeaseToken], *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, jobs: Jobs, token: Callable[[], pb.LeaseToken], *, max_bytes: int = MAX_BYTES, is_driven: bool = False
+    ) -> None:
         self._jobs = jobs
         self._token = token
         self._left_bytes = max_bytes
+        self._is_driven = is_driven
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._wake = threading.Event()
@@ -123,7 +127,16 @@ class Relay:
             self._stream = None
             self._keep(_stream_text(name, "".join(pieces)))
 
+    def tick(self) -> None:
+        """Send what there is; called now and then by whoever drives."""
+        with self._lock:
+            self._end_stream()
+        if not self._closed:
+            self._flush()
+
     def _send_soon(self) -> None:
+        if self._is_driven:
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._send_forever, name="loam-relay", daemon=True)
             self._thread.start()
@@ -135,10 +148,7 @@ class Relay:
             self._wake.wait()
             self._wake.clear()
             pause.wait(FLUSH_S)
-            with self._lock:
-                self._end_stream()
-            if not self._closed:
-                self._flush()
+            self.tick()
 
     def _flush(self, *, keep_last: bool = False) -> None:
         """Send what there is, batch by batch; with `keep_last` all but the last one."""
