@@ -49,6 +49,11 @@ def display(text):
     return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
 
 
+def end(lab, relay):
+    """Close, and say the last words as the completion would."""
+    lab.jobs.report(api.ReportRequest(reports=relay.close()))
+
+
 def test_streams_and_displays_stay_in_order(lab, token):
     relay = Relay(lab.jobs, lambda: token)
     relay.log("stdout", "a\n")
@@ -56,7 +61,7 @@ def test_streams_and_displays_stay_in_order(lab, token):
     relay.output(display("c"))
     relay.log("stderr", "d\n")
     relay.log("stdout", "e\n")
-    relay.close()
+    end(lab, relay)
     said = [one.get("text") or one["data"]["text/plain"] for one in stored(lab, token)]
     assert "".join(said).replace("\n", "") == "abcde"
     assert [one.get("name", "display") for one in stored(lab, token)][-3:] == ["display", "stderr", "stdout"]
@@ -70,8 +75,7 @@ def test_a_lost_answer_stores_nothing_twice(lab, token, lost):
     for n in range(10):
         relay.output(display(str(n)))
         relay._flush()
-    relay.close()
-    relay._flush()
+    end(lab, relay)
 
     assert client.calls > 2
     assert [one["data"]["text/plain"] for one in stored(lab, token)] == [str(n) for n in range(10)]
@@ -82,7 +86,7 @@ def test_outputs_are_cut_at_the_cap_and_say_so_once(lab, token):
     for n in range(50):
         relay.output(display(f"{n:>50}"))
     relay.log("stdout", "x" * 5_000)
-    relay.close()
+    end(lab, relay)
     kept = stored(lab, token)
     assert len(kept) < 12
     assert kept[-1]["name"] == "stderr"
@@ -94,7 +98,7 @@ def test_one_output_that_is_too_large_is_named_and_the_rest_is_kept(lab, token):
     relay = Relay(lab.jobs, lambda: token)
     relay.output(display("x" * (MAX_OUTPUT_BYTES + 1)))
     relay.output(display("after"))
-    relay.close()
+    end(lab, relay)
     first, second = stored(lab, token)
     assert "one display_data of" in first["text"]
     assert second == display("after")
@@ -104,7 +108,7 @@ def test_a_long_stream_is_kept_in_pieces(lab, token):
     relay = Relay(lab.jobs, lambda: token)
     for n in range(20_000):
         relay.log("stdout", f"{n:>60}\n")
-    relay.close()
+    end(lab, relay)
     assert "".join(one["text"] for one in stored(lab, token)).split() == [str(n) for n in range(20_000)]
 
 
@@ -116,9 +120,10 @@ def test_a_fenced_attempt_sends_nothing_more(lab, token):
     fenced = Relay(lab.jobs, lambda: late)
     fenced.output(display("not mine"))
     fenced.progress(Progress(None, "late"))
-    fenced.close()
+    fenced.tick()
     assert fenced.fenced
+    assert fenced.close() == []
     with pytest.raises(Fenced):
         fenced.write_started("w", "lake.t")
     assert stored(lab, token) == [display("mine")]
-    relay.close()
+    end(lab, relay)
