@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -187,7 +186,7 @@ class Jobs:
 
     def _call(self, operation: str, request: Any, timeout_ms: int, *, again: bool = True) -> Any:
         if hasattr(request, "request_id") and not request.request_id:
-            request.request_id = str(uuid.uuid4())
+            request.request_id = _request_id()
         try:
             return self._send(operation, request, timeout_ms)
         except errors.Unavailable:
@@ -289,6 +288,11 @@ def as_ours(error: BaseException) -> errors.LoamError:
     if kind is None and code == "deadline_exceeded":
         return errors.Unavailable(f"the loam server failed: {message}")
     return kind(message) if kind else errors.LoamError(message)
+
+
+def _request_id() -> str:
+    """A fresh one. In order of time: the store keeps answers by it, and what is new should lie together."""
+    return f"{time.time_ns():016x}-{os.urandom(8).hex()}"
 
 
 def server_record(home: Path) -> dict[str, Any] | None:
@@ -405,7 +409,7 @@ def _replaced(home: Path, client: JobsClientSync, headers: dict[str, str], pid: 
     """End an older server that has nothing to do; a busy one goes on, and says so."""
     from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
-    request = api.ShutdownRequest(request_id=str(uuid.uuid4()))
+    request = api.ShutdownRequest(request_id=_request_id())
     try:
         client.shutdown(request, headers=headers, timeout_ms=_CALL_MS)
         await_end(home, pid)

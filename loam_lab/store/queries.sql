@@ -26,6 +26,24 @@ UPDATE jobs
    AND epoch = ?            -- the fence
    AND state = ?;
 
+-- lease_job --
+-- The same for a lease: only what a lease changes, so that only the indexes of that are looked at.
+UPDATE jobs
+   SET state = ?, epoch = ?, lease_until = ?, lease_ms = ?, worker = ?, attached = ?, engine_open = ?,
+       attempt_epoch = ?, attempts = ?, started_at = ?
+ WHERE seq = ?
+   AND epoch = ?            -- the fence
+   AND state = ?;
+
+-- end_job --
+-- The same for an outcome.
+UPDATE jobs
+   SET state = ?, hold = ?, epoch = ?, lease_until = NULL, engine_open = 0, failures = ?, losses = ?,
+       finished_at = ?, error = ?, is_dead = ?
+ WHERE seq = ?
+   AND epoch = ?            -- the fence
+   AND state = ?;
+
 -- open_attempt --
 INSERT INTO attempts (seq, epoch, worker, started_at, versions) VALUES (?, ?, ?, ?, ?);
 
@@ -434,8 +452,7 @@ SELECT digest, reply FROM requests WHERE namespace = ? AND request_id = ?;
 INSERT INTO requests (namespace, request_id, digest, reply, at) VALUES (?, ?, ?, ?, ?);
 
 -- forget_requests --
-DELETE FROM requests WHERE (namespace, request_id) IN
-  (SELECT namespace, request_id FROM requests WHERE at < ? LIMIT ?);
+DELETE FROM requests WHERE place IN (SELECT place FROM requests WHERE at < ? ORDER BY place LIMIT ?);
 
 -- events_after --
 SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail

@@ -69,6 +69,42 @@ def saved(before: Job, after: Job) -> Row:
     )
 
 
+def leased(before: Job, after: Job) -> Row:
+    """The parameters of `lease_job`."""
+    return (
+        str(after.state),
+        after.epoch,
+        after.lease_until,
+        after.lease_ms,
+        after.worker,
+        int(after.attached),
+        int(after.engine_open),
+        after.attempt_epoch,
+        after.attempts,
+        after.started_at,
+        before.seq,
+        before.epoch,
+        str(before.state),
+    )
+
+
+def ended(before: Job, after: Job) -> Row:
+    """The parameters of `end_job`."""
+    return (
+        str(after.state),
+        str(after.hold),
+        after.epoch,
+        after.failures,
+        after.losses,
+        after.finished_at,
+        after.error,
+        int(after.is_dead),
+        before.seq,
+        before.epoch,
+        str(before.state),
+    )
+
+
 def failure_text(failure: Failure | None) -> str | None:
     """A failure as the JSON that is stored."""
     if failure is None:

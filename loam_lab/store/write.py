@@ -73,9 +73,12 @@ class Tx(Reader):
         moved = [change for change in changes if change.after is not change.before]
         if not moved:
             return
-        cursor = self._db.executemany(self._q["save_job"], [rows.saved(c.before, c.after) for c in moved])
-        if cursor.rowcount != len(moved):
-            raise Fenced("a job was changed by another epoch; nothing was recorded")
+        leases = [rows.leased(c.before, c.after) for c in moved if c.opened]
+        ends = [rows.ended(c.before, c.after) for c in moved if c.outcome]
+        others = [rows.saved(c.before, c.after) for c in moved if not c.opened and not c.outcome]
+        for query, saved in (("lease_job", leases), ("end_job", ends), ("save_job", others)):
+            if saved and self._db.executemany(self._q[query], saved).rowcount != len(saved):
+                raise Fenced("a job was changed by another epoch; nothing was recorded")
         opened = [
             (c.after.seq, c.opened.epoch, c.opened.worker, c.after.started_at or self.now, c.opened.versions)
             for c in moved

@@ -208,14 +208,15 @@ CREATE TABLE snapshot_runs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX snapshot_runs_of ON snapshot_runs (seq);
 
-CREATE TABLE requests (                   -- first answers, for repeats
+CREATE TABLE requests (                   -- first answers, for repeats; in order of time, so that new ones lie together
+  place      INTEGER PRIMARY KEY,
   namespace  TEXT    NOT NULL,
   request_id TEXT    NOT NULL,
   digest     BLOB    NOT NULL,
   reply      BLOB    NOT NULL,
   at         INTEGER NOT NULL,
-  PRIMARY KEY (namespace, request_id)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (namespace, request_id)
+) STRICT;
 
 CREATE TABLE meta (
   key   TEXT PRIMARY KEY,
