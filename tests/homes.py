@@ -23,7 +23,7 @@ from unittest.mock import patch
 import psutil
 import pytest
 
-from loam_lab import config, connect
+from loam_lab import config, connect, embedded
 from loam_lab.cli.main import main
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -115,7 +115,7 @@ class Home:
 
     def record(self) -> dict[str, Any]:
         """What the running server says of itself in its home."""
-        found = connect.server_record(self.path)
+        found = embedded.server_record(self.path)
         assert found, "no server runs"
         return found
 

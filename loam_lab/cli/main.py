@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from loam_lab import config
+from loam_lab import config, embedded
 from loam_lab.cli import out
 from loam_lab.errors import LoamError, Unavailable
 from loam_lab.version import __version__
@@ -67,19 +67,18 @@ def up(ctx: click.Context, foreground: bool, as_json: bool) -> None:
 @click.pass_context
 def down(ctx: click.Context, force: bool, as_json: bool) -> None:
     """End the server, and Sail and the catalog with it."""
-    from loam_lab import connect
     from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
     settings = config.load(_flags(ctx))
-    record = connect.server_record(settings.home)
+    record = embedded.server_record(settings.home)
     try:
         if record is None:
             message = _end_orphans(settings.home)
         else:
             message = ctx.obj(start=False).shutdown(api.ShutdownRequest(force=force)).message
-            connect.await_end(settings.home, int(record["pid"]))
+            embedded.await_end(settings.home, int(record["pid"]))
     except Unavailable:
-        if not connect.is_gone(settings.home):
+        if not embedded.is_gone(settings.home):
             raise
         message = _end_orphans(settings.home)
     out.print_json({"message": message}) if as_json else click.echo(message)

@@ -238,7 +238,7 @@ def _await_end(client: Any, job_id: str) -> None:
 
 @contextmanager
 def _server(home: Path) -> Any:
-    from loam_lab import connect
+    from loam_lab import embedded
     from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
     before = os.environ.get("LOAM_HOME")
@@ -249,7 +249,7 @@ def _server(home: Path) -> Any:
             yield client
         finally:
             client.shutdown(api.ShutdownRequest(force=True))
-            connect.await_end(home, int((connect.server_record(home) or {}).get("pid", 0)))
+            embedded.await_end(home, int((embedded.server_record(home) or {}).get("pid", 0)))
     finally:
         os.environ.pop("LOAM_HOME")
         if before is not None:

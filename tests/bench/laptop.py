@@ -11,7 +11,7 @@ import tempfile
 import time
 from typing import Any
 
-from loam_lab import config, connect
+from loam_lab import config, connect, embedded
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
@@ -36,7 +36,7 @@ def measure() -> dict[str, Any]:
             found["sum_mb"] = round(sum(found["all_mb"].values()), 1)
         finally:
             jobs.shutdown(api.ShutdownRequest(force=True))
-            connect.await_end(config.load({"home": folder}).home, 0)
+            embedded.await_end(config.load({"home": folder}).home, 0)
     return {**found, "targets": TARGETS}
 
 

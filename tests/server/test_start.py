@@ -5,7 +5,7 @@ import stat
 import pytest
 from homes import Home, until
 
-from loam_lab import config, connect
+from loam_lab import config, connect, embedded, transport
 from loam_lab.errors import Conflict, Invalid, Unauthenticated, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
@@ -43,10 +43,10 @@ def test_a_home_that_others_may_read_is_closed_to_them(home):
 
 def test_a_wrong_token_is_refused_with_words(home):
     home.here("up")
-    wrong = connect.Jobs(connect.raw_client(home.record()["url"]), token="guess", name="test")
+    wrong = connect.Jobs(transport.raw_client(home.record()["url"]), token="guess", name="test")
     with pytest.raises(Unauthenticated, match="wrong token: the server's is in LOAM_HOME/token"):
         wrong.hello()
-    nobody = connect.Jobs(connect.raw_client(home.record()["url"]), token="", name="test")
+    nobody = connect.Jobs(transport.raw_client(home.record()["url"]), token="", name="test")
     with pytest.raises(Unauthenticated):
         nobody.status(api.StatusRequest())
 
@@ -62,7 +62,7 @@ def test_it_ends_by_itself_when_nobody_is_connected(tmp_path):
     try:
         home.here("up")
         home.none_left()
-        assert connect.server_record(home.path) is None
+        assert embedded.server_record(home.path) is None
         assert "nobody is connected and nothing waits" in (home.path / "server.log").read_text()
     finally:
         home.close()

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from homes import until
 
-from loam_lab import config, connect
+from loam_lab import config, connect, embedded, transport
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.version import __version__
@@ -24,7 +24,7 @@ def old_server(home):
     """A server of an earlier version on the home."""
     home.path.mkdir(mode=0o700)
     program = subprocess.Popen([sys.executable, "-c", OLD.format(home=str(home.path))], env=home.env, cwd="/")
-    until(lambda: connect.server_record(home.path), what="the older server")
+    until(lambda: embedded.server_record(home.path), what="the older server")
     yield program
     if program.poll() is None:
         psutil.Process(program.pid).terminate()
@@ -36,7 +36,7 @@ def settings(home):
 
 
 def test_an_idle_older_server_is_replaced(home, old_server):
-    assert connect.server_record(home.path)["version"] == "0.0.9"
+    assert embedded.server_record(home.path)["version"] == "0.0.9"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         jobs = connect.connect(settings(home), name="new")
@@ -45,9 +45,9 @@ def test_an_idle_older_server_is_replaced(home, old_server):
 
 
 def test_a_busy_older_server_goes_on_and_says_so(home, old_server):
-    record = connect.server_record(home.path)
+    record = embedded.server_record(home.path)
     token = (home.path / "token").read_text()
-    early = connect.Jobs(connect.raw_client(record["url"]), token=token, name="early")
+    early = connect.Jobs(transport.raw_client(record["url"]), token=token, name="early")
     task = pb.Task(engine="python", name="t", payload=b"{}")
     early.enqueue(
         api.EnqueueRequest(jobs=[pb.JobSpec(task=task)], lease_to=api.LeaseTo(worker="early", lease_ms=60_000))

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from loam_lab import connect
+from loam_lab import connect, embedded
 from loam_lab.config import load
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -106,11 +106,11 @@ def settings(tmp_path_factory):
     """LOAM_* of a server process with short leases; it ends with the module."""
     home = tmp_path_factory.mktemp("tasks") / "home"
     yield {"HOME": str(home), "LEASE_MS": "1500", "BEAT_MS": "300", "SWEEP_MS": "300"}
-    record = connect.server_record(home)
+    record = embedded.server_record(home)
     if record is not None:
         client = connect.connect(load({"home": str(home)}, env={}), start=False)
         client.shutdown(api.ShutdownRequest(force=True))
-        connect.await_end(home, int(record["pid"]))
+        embedded.await_end(home, int(record["pid"]))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from loam_lab import connect
+from loam_lab import embedded
 from loam_lab.config import load
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -37,7 +37,7 @@ def chaos(server, worker, seed, *, tasks=TASKS, kills=8):
     while (left := _waiting(server)) and time.monotonic() < end:
         if sum(killed.values()) < kills and left < tasks * (1 - (sum(killed.values()) + 0.5) / (kills + 1)):
             if chance.random() < 0.3:
-                psutil.Process(connect.server_record(load().home)["pid"]).kill()
+                psutil.Process(embedded.server_record(load().home)["pid"]).kill()
                 killed["server"] += 1
             else:
                 one = workers.pop(chance.randrange(len(workers)))

@@ -1,0 +1,75 @@
+"""How a call travels: a client for an address, and what comes back as our own errors.
+
+The generated client takes a quarter of a second to import, so it is imported when one is made.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from loam_lab import errors
+from loam_lab.unary import Refused, UnaryClient
+from loam_lab.version import __version__
+
+if TYPE_CHECKING:
+    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+CONTRACT = "loam.jobs.v1"
+CALL_MS = 30_000
+_BY_CODE = {
+    kind.code: kind
+    for kind in (
+        errors.Invalid,
+        errors.NotFound,
+        errors.Conflict,
+        errors.KeyConflict,
+        errors.Fenced,
+        errors.Unauthenticated,
+        errors.Denied,
+        errors.Exhausted,
+        errors.Unavailable,
+    )
+}
+
+
+def raw_client(url: str, *, stays: bool = True) -> Any:
+    """The generated client, without compression and tracing: the other end is on this machine or near."""
+    if not stays:
+        return UnaryClient(url)
+    from pyqwest import SyncClient, SyncHTTPTransport
+
+    from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
+
+    transport = SyncHTTPTransport(enable_otel=False)
+    return JobsClientSync(url, send_compression=None, accept_compression=(), http_client=SyncClient(transport))
+
+
+def hello_request() -> api.HelloRequest:
+    """What a client says of itself."""
+    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+    return api.HelloRequest(version=__version__, contract=CONTRACT)
+
+
+def is_of_the_wire(error: BaseException) -> bool:
+    """Whether an error came from the server or from the way to it, and not from a mistake here."""
+    return isinstance(error, OSError | Refused) or type(error).__name__ == "ConnectError"
+
+
+def as_ours(error: BaseException) -> errors.LoamError:
+    """An error of the wire as the class that the server raised."""
+    code = error.said if isinstance(error, Refused) else getattr(getattr(error, "code", None), "value", "unavailable")
+    message = getattr(error, "message", "") or str(error)
+    kind = _BY_CODE.get(code)
+    if kind is errors.Unavailable and not message.startswith("the "):
+        message = f"the loam server does not answer ({message}). Its state: loam status"
+    if kind is None and code == "deadline_exceeded":
+        return errors.Unavailable(f"the loam server failed: {message}")
+    return kind(message) if kind else errors.LoamError(message)
+
+
+def request_id() -> str:
+    """A fresh one. In order of time: the store keeps answers by it, and what is new should lie together."""
+    return f"{time.time_ns():016x}-{os.urandom(8).hex()}"
