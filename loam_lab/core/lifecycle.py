@@ -211,7 +211,7 @@ def put_away(job: Job, happening: str, *, actor: str, message: str = "") -> Chan
         Conflict: it is no dead letter.
     """
     if not job.is_dead:
-        raise Conflict(f"job {job.id!r} is no dead letter; list them with: loam dead list")
+        raise Conflict(f"job {job.id!r} is no dead letter: it did not fail, or was redriven or dismissed")
     kind = EventKind.DISMISSED if happening == "dismiss" else EventKind.REDRIVEN
     after = _move(job, happening, State.FAILED, is_dead=False)
     return Change(job, after, events=(Event(kind, actor=actor, message=message),))

@@ -138,7 +138,7 @@ def _dead(reader: Reader, who: Principal, which: api.DeadFilter | None, limit: i
         named = [reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(one))) for one in which.job_ids]
         for job in named:
             if not job.is_dead:
-                raise Conflict(f"job {job.id!r} is no dead letter; list them with: loam dead list")
+                raise Conflict(f"job {job.id!r} is no dead letter: it did not fail, or was redriven or dismissed")
         return named
     which = which or api.DeadFilter()
     wanted = records.Filter(

@@ -122,7 +122,7 @@ class CatalogLog:
 
     def _unavailable(self, error: Exception) -> Unavailable:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return Unavailable(f"the catalog at {self.url} does not answer ({reason}); is it running? See: loam doctor")
+        return Unavailable(f"the catalog at {self.url} does not answer ({reason}); is it running? See: loam status")
 
 
 def _commit(entry: Mapping[str, Any]) -> Commit:

@@ -133,7 +133,7 @@ def open_catalog(uri: str, token: str = "", **more: str) -> Catalog:
     except (UnauthorizedError, ForbiddenError, OAuthError) as error:
         raise Unauthenticated(f"the catalog at {uri} refused the token") from error
     except (RequestException, RESTError, ValueError) as error:
-        raise Unavailable(f"no catalog answers at {uri} ({type(error).__name__}); see: loam doctor") from error
+        raise Unavailable(f"no catalog answers at {uri} ({type(error).__name__}); see: loam status") from error
 
 
 def list_tables(catalog: Catalog, namespace: str | Sequence[str] | None = None) -> list[TableName]:
@@ -228,7 +228,7 @@ def _load(catalog: Catalog, name: TableName) -> Table:
     except UnauthorizedError as error:
         raise Unauthenticated("the catalog refused the token") from error
     except (RequestException, RESTError) as error:
-        raise Unavailable(f"the catalog does not answer ({type(error).__name__}); see: loam doctor") from error
+        raise Unavailable(f"the catalog does not answer ({type(error).__name__}); see: loam status") from error
 
 
 def _columns(schema: Schema) -> tuple[Column, ...]:

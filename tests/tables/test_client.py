@@ -52,7 +52,7 @@ def test_commits_carry_what_the_log_has(catalog):
 
 
 def test_nobody_there_is_said_in_words():
-    with pytest.raises(Unavailable, match=r"catalog at http://127\.0\.0\.1:9 does not answer .*loam doctor"):
+    with pytest.raises(Unavailable, match=r"catalog at http://127\.0\.0\.1:9 does not answer .*loam status"):
         CatalogLog("http://127.0.0.1:9", "t").head()
 
 
