@@ -38,11 +38,6 @@ class Presence:
                 self._watching[client] -= 1
                 self._called[client] = self._monotonic()
 
-    def gone(self, client: str) -> None:
-        """The client said that it is done."""
-        with self._lock:
-            self._called.pop(client, None)
-
     def count(self) -> int:
         """How many clients are connected."""
         oldest = self._monotonic() - self._linger_s

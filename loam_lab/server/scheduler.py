@@ -55,7 +55,8 @@ class Scheduler:
         self._quiet = quiet
         self._commits = commits
         self._lease_ms = lease_ms
-        self._sweep_ms = sweep_ms
+        # A look must come well within a third of a lease, or each would take the other for a sleep and sweep nothing.
+        self._sweep_ms = min(sweep_ms, max(1, lease_ms // 4))
         self._on_ready = on_ready
         self._keep = keep or retention.Policy()
         self._forget_blobs = forget_blobs

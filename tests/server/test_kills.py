@@ -1,6 +1,6 @@
 """kill -9 of server, Sail and catalog: what was accepted still ends, and what lives is found again."""
 
-from homes import kill, until
+from homes import Home, kill, until
 
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -87,3 +87,18 @@ def test_a_client_that_comes_while_the_server_ends_gets_the_next_one(home):
 
     assert home.record()["pid"] != first
     assert ending.wait(timeout=30) == 0
+
+
+def test_a_lease_shorter_than_the_sweep_is_swept_all_the_same(tmp_path):
+    """Else each look would come so late that it is taken for a sleep, and every lease be given another length."""
+    home = Home(tmp_path, LOAM_LEASE_MS="900", LOAM_SWEEP_MS="5000")
+    try:
+        home.here("up")
+        jobs = home.client()
+        task = pb.Task(engine="python", name="t", payload=b"{}")
+        spec = pb.JobSpec(task=task, retry=pb.RetryPolicy(max_lost=1))
+        to = api.LeaseTo(worker="gone", lease_ms=900)
+        [run_id] = jobs.enqueue(api.EnqueueRequest(jobs=[spec], lease_to=to)).job_ids
+        assert home.ended(run_id, 15.0).outcome.failure.kind == "WorkerLost"
+    finally:
+        home.close()
