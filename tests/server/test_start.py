@@ -22,7 +22,8 @@ def test_clients_that_start_it_at_once_get_one_server(home, clients):
     said = [command.communicate(timeout=60) for command in commands]
 
     assert [command.returncode for command in commands] == [0] * clients, said
-    assert len(home.processes("loam_lab.server")) == 1
+    # One that found the home taken may still be about to leave when its client has the other's answer.
+    until(lambda: len(home.processes("loam_lab.server")) == 1, what="one server is left")
     assert home.processes("loam_lab.server")[0].pid == home.record()["pid"]
 
 
