@@ -15,6 +15,7 @@ from loam_lab.core import check, ids, tasks
 from loam_lab.core import job as core
 from loam_lab.errors import Fenced, Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
 from loam_lab.server import wire
 from loam_lab.server.auth import Principal, Who
@@ -68,6 +69,12 @@ class Calls:
             self.store.write(lambda tx: commit_log.store(tx, found))
 
     def _once(self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]) -> M:
+        return self.store.write(self._repeatable(who, request, operation, reply))
+
+    def _repeatable(
+        self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]
+    ) -> Callable[[Tx], M]:
+        """The operation of a request that may come again: a repeat gets the first answer."""
         request_id: str = getattr(request, "request_id", "")
         check.text(request_id, field="request_id", most=100)
         digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
@@ -83,10 +90,12 @@ class Calls:
                     answer.leases = self._leases_again(tx, who, json.loads(found[2]))
                 return answer
             answer = operation(tx)
-            self._save(tx, who, request_id, digest, answer)
+            # Work that was not there is asked for again and again: nothing to keep.
+            if not isinstance(answer, api.LeaseResponse) or answer.leases:
+                self._save(tx, who, request_id, digest, answer)
             return answer
 
-        return self.store.write(run)
+        return run
 
     def _save(self, tx: Tx, who: Principal, request_id: str, digest: bytes, answer: Message) -> None:
         """Keep an answer; its leases by name only, since what they carry is in the store already."""

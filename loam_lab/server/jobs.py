@@ -19,7 +19,7 @@ from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
 from loam_lab.server import wire
-from loam_lab.server.attempts import Attempts, lease_terms
+from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
@@ -28,7 +28,6 @@ from loam_lab.server.queues import Queues
 from loam_lab.server.signals import Deadline, Signals
 from loam_lab.server.steps import Steps
 from loam_lab.store import keys, queues
-from loam_lab.store.read import Reader
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.store.write import Tx
 from loam_lab.version import __version__
@@ -107,10 +106,18 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
 
     def enqueue(self, request: api.EnqueueRequest, ctx: Context, /) -> api.EnqueueResponse:
         """Accept jobs, all or none."""
+        engine = self._engine_for(request.lease_to)
+        reply = self.store.write(self.accepting(request, ctx, engine))
+        reply.engine = engine  # never kept with the answer: it has the catalog's token
+        return reply
+
+    def accepting(
+        self, request: api.EnqueueRequest, ctx: Context, engine: api.OpenEngineResponse | None = None
+    ) -> Callable[[Tx], api.EnqueueResponse]:
+        """Check an Enqueue and return its operation on the store; `engine` is the one that `lease_to` asks for."""
         who = self._who(ctx.request_headers)
         batch(len(request.jobs), field="jobs", least=1)
         lease_to = request.lease_to
-        engine = self._engine_for(lease_to)
 
         def accept(tx: Tx) -> api.EnqueueResponse:
             reply = api.EnqueueResponse()
@@ -131,9 +138,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
                     reply.leases.append(self._lease_new(tx, job, lease_to, engine))
             return reply
 
-        reply = self._once(who, request, accept, api.EnqueueResponse)
-        reply.engine = engine  # never kept with the answer: it has the catalog's token
-        return reply
+        return self._repeatable(who, request, accept, api.EnqueueResponse)
 
     def lease(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out ready jobs; waits for a first one at most `wait_ms`."""
@@ -144,16 +149,6 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
             if reply.leases or not left.left:
                 return reply
             self.signals.wait(self.lease_topics(request, ctx), seen, left.left)
-
-    def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
-        """Hand out what is ready, without waiting. An empty answer is not kept for repeats."""
-        who = self._who(ctx.request_headers)
-        lease_terms(request, self._lease_ms)
-        if not self.store.read(lambda reader: self._may_lease(reader, who, request)):
-            return api.LeaseResponse()
-        return self._once(
-            who, request, lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)), api.LeaseResponse
-        )
 
     def lease_topics(self, request: api.LeaseRequest, ctx: Context) -> list[tuple[str, str]]:
         """What to wait for when nothing is ready."""
@@ -232,12 +227,6 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         if session:
             tx.set_session(change.after, session, endpoint)
         return pb.Lease(token=wire.token_message(change.after.token), lease_until_ms=change.after.lease_until or 0)
-
-    def _may_lease(self, reader: Reader, who: Principal, request: api.LeaseRequest) -> bool:
-        if request.request_id and reader.request(who.namespace, request.request_id):
-            return True
-        queues = request.queues or ["default"]
-        return any(reader.ready(who.namespace, queue, 1, engines=request.engines) for queue in queues)
 
 
 def lease_wait_s(request: api.LeaseRequest) -> float:
