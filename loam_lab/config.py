@@ -44,8 +44,9 @@ class Config:
 
     `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
     `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running`
-    bounds the jobs of all queues that run at once, 0 does not. `keep_*` say how long, how many and how large what has
-    ended may stay before it is deleted down to its tombstone; 0 keeps everything.
+    bounds the jobs of all queues that run at once, 0 does not. `keep_days`, `keep_runs`, `keep_bytes` say how long, how
+    many and how large what has ended may stay before it is deleted down to its tombstone; `keep_event_days` and
+    `keep_events` how much of the event log stays for watchers that were away. 0 keeps everything.
     """
 
     home: Path
@@ -61,6 +62,8 @@ class Config:
     keep_days: int = 0
     keep_runs: int = 0
     keep_bytes: int = 0
+    keep_event_days: int = 30
+    keep_events: int = 1_000_000
 
 
 _KEYS = {field.name: field for field in fields(Config)}
@@ -198,7 +201,7 @@ def _value(where: str, key: str, value: Any) -> Any:
             number = int(value)
         except (TypeError, ValueError):
             raise Invalid(f"{where}: {key} is {value!r}; a whole number is wanted", field=key) from None
-        least = 0 if _KEYS[key].default == 0 else 1
+        least = 0 if _KEYS[key].default == 0 or key.startswith("keep_") else 1
         if number < least:
             raise Invalid(f"{where}: {key} is {number}; it must be at least {least}", field=key)
         return number

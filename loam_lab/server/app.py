@@ -18,7 +18,7 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
 from loam_lab.server.calls import Context
 from loam_lab.server.jobs import LocalJobs, lease_wait_s
-from loam_lab.server.look import watch_topics
+from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
 from loam_lab.server.signals import Deadline
 
@@ -99,17 +99,17 @@ class _AsyncJobs:
     async def watch(self, request: api.WatchRequest, ctx: Context) -> AsyncIterator[api.WatchResponse]:
         """A Watch holds no thread between events."""
         with self._presence.watching(_client(ctx)):
-            reply, cursor = await self._call(self._jobs.watch_start, request, ctx)
+            reply, place = await self._call(self._jobs.watch_start, request, ctx)
             topics = watch_topics(request)
             yield reply
             while True:
                 seen = self._jobs.signals.seen(topics)
-                before = cursor
-                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, before)
+                before = place
+                reply, place = await self._call(self._jobs.watch_next, request, ctx, before)
                 # A page of other kinds only: the next one may be there already.
-                if cursor != before and not reply.events:
+                if place != before and not says(reply):
                     continue
-                if reply.events or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
+                if says(reply) or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
                     yield reply
 
     async def _call(self, operation: Callable[..., Any], request: Any, ctx: Any, *more: Any) -> Any:

@@ -80,7 +80,7 @@ class Ended(Calls):
         def drop(tx: Tx) -> api.DeleteResponse:
             jobs = _chosen(tx, who, request, replace(which, limit=limit + 1))
             for job in jobs[:limit]:
-                freed.extend(retention.delete(tx, job, purge=request.purge))
+                freed.extend(retention.delete(tx, job, purge=request.purge, actor=who.actor))
             freed[:] = [sha256 for sha256 in freed if not retention.is_needed(tx, sha256)]
             return api.DeleteResponse(count=len(jobs[:limit]), more=len(jobs) > limit)
 

@@ -102,7 +102,13 @@ def serve(settings: config.Config) -> None:
         commits=jobs.commits,
         lease_ms=settings.lease_ms,
         sweep_ms=settings.sweep_ms,
-        keep=retention.Policy(settings.keep_days * 86_400_000, settings.keep_runs, settings.keep_bytes),
+        keep=retention.Policy(
+            settings.keep_days * 86_400_000,
+            settings.keep_runs,
+            settings.keep_bytes,
+            settings.keep_event_days * 86_400_000,
+            settings.keep_events,
+        ),
         forget_blobs=lambda hashes: blobs.forget(home / "blobs", hashes),
         on_ready=desk.need_worker,
     )

@@ -384,8 +384,12 @@ DELETE FROM steps WHERE seq = ?;
 -- forget_key --
 DELETE FROM job_keys WHERE seq = ?;
 
--- forget_events_of --
-DELETE FROM events WHERE seq = ?;
+-- hush_events --
+-- The events of a deleted job stay in their places, so that no watcher finds a hole; their words go.
+UPDATE events
+   SET message = '', actor = CASE WHEN :purge THEN '' ELSE actor END,
+       detail = CASE WHEN kind = 'table_written' AND NOT :purge THEN detail END
+ WHERE seq = :seq AND job_id = :id;
 
 -- forget_snapshot_runs --
 DELETE FROM snapshot_runs WHERE seq = ?;
@@ -401,7 +405,9 @@ DELETE FROM jobs WHERE seq = ? AND finished_at IS NOT NULL;
 
 -- forget_events --
 -- Old events go in one piece from the beginning, so that a watcher finds a gap and never a hole.
-DELETE FROM events WHERE cursor IN (SELECT cursor FROM events WHERE at < ? ORDER BY cursor LIMIT ?);
+DELETE FROM events WHERE cursor IN (
+  SELECT cursor FROM (SELECT cursor, at FROM events ORDER BY cursor LIMIT :limit)
+   WHERE at < :before OR cursor <= :through);
 
 -- last_commit --
 SELECT coalesce(max(place), 0) FROM snapshots;
@@ -465,6 +471,7 @@ SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, det
 SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail
   FROM events
  WHERE seq = ? AND cursor > ?
+   AND job_id = ?           -- the place of a purged job is given to the next one
  ORDER BY cursor
  LIMIT ?;
 

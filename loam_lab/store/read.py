@@ -147,21 +147,23 @@ class Reader:
         """Outputs of a run after a place, in order."""
         return [records.StoredOutput(*row) for row in self._db.execute(self._q["outputs_after"], (seq, after, limit))]
 
-    def events(self, namespace: str, after: int, limit: int, *, seq: int | None = None) -> list[records.StoredEvent]:
+    def events(self, namespace: str, after: int, limit: int, *, job: Job | None = None) -> list[records.StoredEvent]:
         """Events after a cursor, of the namespace or of one job."""
-        if seq is None:
+        if job is None:
             found = self._db.execute(self._q["events_after"], (after, namespace, limit))
         else:
-            found = self._db.execute(self._q["events_of_job_after"], (seq, after, limit))
+            found = self._db.execute(self._q["events_of_job_after"], (job.seq, after, job.id, limit))
         return [_event(row) for row in found]
 
     def last_cursor(self) -> int:
         """The cursor of the newest event there ever was."""
         return int(self._db.execute(self._q["last_cursor"]).fetchone()[0])
 
-    def first_cursor(self) -> int:
-        """The cursor of the oldest event that is still there, 0 for none."""
-        return int(self._db.execute(self._q["first_cursor"]).fetchone()[0])
+    def is_gap(self, after: int) -> bool:
+        """Whether events after a cursor are gone. From 0 none is missed: the beginning is wherever the log begins."""
+        last = self.last_cursor()
+        first = self._db.execute(self._q["first_cursor"]).fetchone()[0] or last + 1
+        return after > last or bool(after and first > after + 1)
 
     def last_commit(self) -> int:
         """The place up to which the catalog's log has been read."""
