@@ -63,7 +63,15 @@ class Calls:
         if found:
             self.store.write(lambda tx: commit_log.store(tx, found))
 
-    def _once(self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]) -> M:
+    def _once(
+        self,
+        who: Principal,
+        request: Message,
+        operation: Callable[[Tx], M],
+        reply: type[M],
+        *,
+        keeps: Callable[[M], bool] = lambda answer: True,
+    ) -> M:
         request_id: str = getattr(request, "request_id", "")
         check.text(request_id, field="request_id", most=100)
         digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
@@ -76,7 +84,8 @@ class Calls:
                     )
                 return reply.from_binary(found[1])
             answer = operation(tx)
-            tx.save_request(who.namespace, request_id, digest, answer.to_binary())
+            if keeps(answer):
+                tx.save_request(who.namespace, request_id, digest, answer.to_binary())
             return answer
 
         return self.store.write(run)

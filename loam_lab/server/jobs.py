@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +31,7 @@ from loam_lab.server.steps import Steps
 from loam_lab.store import keys, queues
 from loam_lab.store.read import Reader
 from loam_lab.store.sqlite import SqliteStore
-from loam_lab.store.write import Tx
+from loam_lab.store.write import ROOM, Tx
 from loam_lab.version import __version__
 
 CONTRACT = "loam.jobs.v1"
@@ -139,11 +140,16 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         """Hand out ready jobs; waits for a first one at most `wait_ms`."""
         left = Deadline(lease_wait_s(request))
         while True:
-            seen = self.signals.seen(self.lease_topics(request, ctx))
+            topics = self.lease_topics(request, ctx)
+            seen, seen_room = self.signals.seen(topics), self.signals.seen([*topics, ROOM])
             reply = self.lease_now(request, ctx)
             if reply.leases or not left.left:
                 return reply
-            self.signals.wait(self.lease_topics(request, ctx), seen, left.left)
+            held = self.held_up(request, ctx)
+            if held.by_a_limit:
+                self.signals.wait([*topics, ROOM], seen_room, held.wait_s(left.left))
+            else:
+                self.signals.wait(topics, seen, left.left)
 
     def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out what is ready, without waiting. An empty answer is not kept for repeats."""
@@ -152,8 +158,27 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         if not self.store.read(lambda reader: self._may_lease(reader, who, request)):
             return api.LeaseResponse()
         return self._once(
-            who, request, lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)), api.LeaseResponse
+            who,
+            request,
+            lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)),
+            api.LeaseResponse,
+            keeps=lambda answer: bool(answer.leases),
         )
+
+    def held_up(self, request: api.LeaseRequest, ctx: Context, /) -> HeldUp:
+        """What keeps ready jobs from a caller who got none: it may look again when that changes."""
+        namespace = self._who(ctx.request_headers).namespace
+        now = self.store.now()
+        names = request.queues or ["default"]
+
+        def look(reader: Reader) -> HeldUp:
+            waiting = [name for name in names if reader.ready(namespace, name, 1, engines=request.engines)]
+            found = [queues.settings(reader, namespace, name) for name in waiting]
+            instants = [at for one in found if (at := queues.rate_allows_at(one, now)) is not None and not one.paused]
+            soonest = min(instants, default=None)
+            return HeldUp(bool(waiting), None if soonest is None else max(0, soonest - now) / 1000)
+
+        return self.store.read(look)
 
     def lease_topics(self, request: api.LeaseRequest, ctx: Context) -> list[tuple[str, str]]:
         """What to wait for when nothing is ready."""
@@ -238,6 +263,18 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
             return True
         queues = request.queues or ["default"]
         return any(reader.ready(who.namespace, queue, 1, engines=request.engines) for queue in queues)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Jobs are ready but a limit holds them up; `rate_s` is when a rate lets the next one through, None for none."""
+
+    by_a_limit: bool
+    rate_s: float | None = None
+
+    def wait_s(self, left_s: float) -> float:
+        """How long to wait at most before the next look."""
+        return left_s if self.rate_s is None else min(left_s, self.rate_s)
 
 
 def lease_wait_s(request: api.LeaseRequest) -> float:

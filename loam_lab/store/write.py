@@ -19,6 +19,8 @@ TIMES: Topic = "times"
 """Something may be due, or wait for a worker, earlier than anybody knew."""
 LEASES: Topic = "leases"
 """A lease was given or kept: only a scheduler that sleeps for good must know."""
+ROOM: Topic = "room"
+"""A running job ended or was given back: a lease call that a limit holds up looks again."""
 OUTPUTS: Topic = "outputs"
 """A run printed or displayed something."""
 
@@ -241,3 +243,5 @@ class Tx(Reader):
                 self.topics.add(TIMES)
             elif after.state is State.RUNNING:
                 self.topics.add(LEASES)
+            if change.before.state is State.RUNNING and after.state is not State.RUNNING:
+                self.topics.add(ROOM)
