@@ -141,13 +141,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _end_orphans(home: Path) -> str:
     """End what a killed server left running."""
-    from loam_lab.server.programs import Record
+    from loam_lab.server import orphans
+    from loam_lab.server.programs import NAMES, Record
 
-    left = [found for name in ("worker", "sail", "catalog") if (found := Record(home, name)).alive()]
+    left = [found for name in NAMES if (found := Record(home, name)).alive()]
     for program in left:
         program.stop()
-    names = ", ".join(program.name for program in left)
-    return "no server runs here" + (f"; ended what it had left: {names}" if names else "")
+    names = [*(program.name for program in left), *(one.name for one in orphans.reap(home, server=None))]
+    return "no server runs here" + (f"; ended what it had left: {', '.join(names)}" if names else "")
 
 
 def _say_status(client: Any, *, as_json: bool) -> None:

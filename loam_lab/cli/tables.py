@@ -62,7 +62,8 @@ def open_catalog(client: Jobs) -> Any:
         from loam_lab.tables import state
 
         where = client.open_engine(api.OpenEngineRequest(engine="catalog", holder=client.name))
-        return state.open_catalog(where.catalog_url, where.catalog_token)
+        more = {"warehouse": where.warehouse} if where.warehouse else {}
+        return state.open_catalog(where.catalog_url, where.catalog_token, **more)
     except ImportError as error:
         raise EngineError(f"tables need pyiceberg ({error}). Try: pip install 'loam-lab[tables]'") from None
 

@@ -68,6 +68,9 @@ SELECT {head} FROM jobs WHERE namespace = ? AND id IN (SELECT value FROM json_ea
 SELECT 1 FROM jobs j JOIN writes w ON w.seq = j.seq
  WHERE j.id IN (SELECT value FROM json_each(?)) AND w.ended IS NULL LIMIT 1;
 
+-- any_engine_open --
+SELECT 1 FROM jobs WHERE state = 'running' AND engine_open = 1 LIMIT 1;
+
 -- job_by_seq --
 SELECT {head} FROM jobs WHERE seq = ?;
 

@@ -50,6 +50,10 @@ class Reader:
         """Whether one of those jobs has a write in flight."""
         return self._db.execute(self._q["any_write_open"], (json.dumps(list(ids)),)).fetchone() is not None
 
+    def any_engine_open(self) -> bool:
+        """Whether some running job has an engine session that is in use, or is to be quieted."""
+        return self._db.execute(self._q["any_engine_open"]).fetchone() is not None
+
     def full_id(self, namespace: str, prefix: str) -> str:
         """The one job id that begins with `prefix`.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from loam_lab.errors import Unavailable
+from loam_lab.errors import Unauthenticated, Unavailable
 
 _TIMEOUT_S = 1.0
 _MOST = 1_000
@@ -20,8 +21,8 @@ def table_names(uri: str, token: str, warehouse: str = "") -> list[str]:
     Raises:
         Unavailable: the catalog does not answer, not in time, or not as a catalog does.
     """
+    config = ask_config(uri, token, warehouse)
     try:
-        config = _get(f"{uri.rstrip('/')}/v1/config", token, {"warehouse": warehouse} if warehouse else {})
         prefix = {**config.get("defaults", {}), **config.get("overrides", {})}.get("prefix", "")
         base = f"{uri.rstrip('/')}/v1/{prefix}/" if prefix else f"{uri.rstrip('/')}/v1/"
         found: list[str] = []
@@ -33,6 +34,23 @@ def table_names(uri: str, token: str, warehouse: str = "") -> list[str]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unavailable(f"no catalog answers at {uri} ({type(error).__name__})") from None
     return sorted(found)[:_MOST]
+
+
+def ask_config(uri: str, token: str, warehouse: str = "", *, timeout_s: float = _TIMEOUT_S) -> dict[str, Any]:
+    """What a catalog says of itself; also how one finds out whether it answers.
+
+    Raises:
+        Unavailable: nothing answers there, or not as a catalog does. Unauthenticated: it refuses the credential.
+    """
+    try:
+        asked = {"warehouse": warehouse} if warehouse else {}
+        return _get(f"{uri.rstrip('/')}/v1/config", token, asked, timeout_s=timeout_s)
+    except HTTPError as error:
+        if error.code in (401, 403):
+            raise Unauthenticated(f"the catalog at {uri} refuses the credential (HTTP {error.code})") from None
+        raise Unavailable(f"the catalog at {uri} answers HTTP {error.code} to /v1/config") from None
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"no catalog answers at {uri} ({error or type(error).__name__})") from None
 
 
 def _namespaces(base: str, token: str, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -48,11 +66,11 @@ def _path(namespace: tuple[str, ...]) -> str:
     return quote("\x1f".join(namespace), safe="")
 
 
-def _get(url: str, token: str, asked: dict[str, str] | None = None) -> dict[str, Any]:
+def _get(url: str, token: str, asked: dict[str, str] | None = None, *, timeout_s: float = _TIMEOUT_S) -> dict[str, Any]:
     request = Request(  # noqa: S310 - the address is the catalog's, from our own settings
         url + (f"?{urlencode(asked)}" if asked else ""), headers={"Authorization": f"Bearer {token}"} if token else {}
     )
     direct = build_opener(ProxyHandler({})) if "://127.0.0.1" in url else build_opener()
-    with direct.open(request, timeout=_TIMEOUT_S) as response:
+    with direct.open(request, timeout=timeout_s) as response:
         found: dict[str, Any] = json.loads(response.read())
     return found

@@ -1562,6 +1562,8 @@ class OpenEngineResponse(Message[_OpenEngineResponseFields]):
             string catalog_token = 3;
             ```
         warehouse:
+            of an external catalog, where one was set
+
             ```proto
             string warehouse = 4;
             ```
