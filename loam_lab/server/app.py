@@ -17,11 +17,10 @@ from loam_lab.errors import LoamError
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
 from loam_lab.server.calls import Context
-from loam_lab.server.jobs import LocalJobs, lease_wait_s
+from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
 from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
 from loam_lab.server.signals import Deadline
-from loam_lab.store.write import ROOM
 
 log = logging.getLogger("loam.server")
 _KEEPALIVE_S = 15.0
@@ -91,13 +90,13 @@ class _AsyncJobs:
             left = Deadline(lease_wait_s(request))
             topics = self._jobs.lease_topics(request, ctx)
         while True:
-            seen, seen_room = self._jobs.signals.seen(topics), self._jobs.signals.seen([*topics, ROOM])
+            seen, seen_room = self._jobs.signals.seen(topics), self._jobs.signals.seen([*topics, *ROOM])
             reply: api.LeaseResponse = await self._call(self._jobs.lease_now, request, ctx)
             if reply.leases or not left.left:
                 return reply
             held = await self._call(self._jobs.held_up, request, ctx)
             if held.by_a_limit:
-                await self._jobs.signals.wait_async([*topics, ROOM], seen_room, held.wait_s(left.left))
+                await self._jobs.signals.wait_async([*topics, *ROOM], seen_room, held.wait_s(left.left))
             else:
                 await self._jobs.signals.wait_async(topics, seen, left.left)
 

@@ -31,10 +31,20 @@ from loam_lab.server.steps import Steps
 from loam_lab.store import keys, queues
 from loam_lab.store.read import Reader
 from loam_lab.store.sqlite import SqliteStore
-from loam_lab.store.write import ROOM, Tx
+from loam_lab.store.write import Topic, Tx, event_topic
 from loam_lab.version import __version__
 
 CONTRACT = "loam.jobs.v1"
+# What may make room under a limit: a running job ended, was given back, or waits for its next attempt.
+ROOM: list[Topic] = [
+    event_topic(kind)
+    for kind in (
+        core.EventKind.ENDED,
+        core.EventKind.GIVEN_BACK,
+        core.EventKind.RETRYING,
+        core.EventKind.ATTEMPT_LOST,
+    )
+]
 
 
 class Desk(Protocol):
@@ -141,13 +151,13 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         left = Deadline(lease_wait_s(request))
         while True:
             topics = self.lease_topics(request, ctx)
-            seen, seen_room = self.signals.seen(topics), self.signals.seen([*topics, ROOM])
+            seen, seen_room = self.signals.seen(topics), self.signals.seen([*topics, *ROOM])
             reply = self.lease_now(request, ctx)
             if reply.leases or not left.left:
                 return reply
             held = self.held_up(request, ctx)
             if held.by_a_limit:
-                self.signals.wait([*topics, ROOM], seen_room, held.wait_s(left.left))
+                self.signals.wait([*topics, *ROOM], seen_room, held.wait_s(left.left))
             else:
                 self.signals.wait(topics, seen, left.left)
 

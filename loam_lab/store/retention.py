@@ -37,8 +37,10 @@ def delete(tx: Tx, job: Job, *, purge: bool, actor: str) -> list[str]:
     tx.execute("hush_events", {"seq": job.seq, "id": job.id, "purge": purge})
     tx.record(job, EventKind.DELETED, actor=actor)
     if purge:
+        [name] = tx.select("name_of", (job.seq,))[0]
         for statement in _WHOLE:
             tx.execute(statement, (job.seq,))
+        tx.execute("forget_name", {"id": name})
     else:
         for statement in ("forget_body", "forget_outcome", "bury"):
             tx.execute(statement, (job.seq,))
