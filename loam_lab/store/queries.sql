@@ -552,3 +552,21 @@ SELECT value FROM meta WHERE key = ?;
 -- set_meta --
 INSERT INTO meta (key, value) VALUES (?, ?)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- unreadable_rows --
+-- (table, column, job id) of rows whose JSON is none.
+SELECT 'bodies', 'headers', j.id FROM bodies b JOIN jobs j ON j.seq = b.seq WHERE NOT json_valid(b.headers)
+ UNION ALL
+SELECT 'bodies', 'payload', j.id FROM bodies b JOIN jobs j ON j.seq = b.seq
+ WHERE b.payload <> x'' AND NOT json_valid(CAST(b.payload AS TEXT))
+ UNION ALL
+SELECT 'attempts', 'failure', j.id FROM attempts a JOIN jobs j ON j.seq = a.seq
+ WHERE a.failure IS NOT NULL AND NOT json_valid(a.failure)
+ UNION ALL
+SELECT 'outcomes', 'failure', j.id FROM outcomes o JOIN jobs j ON j.seq = o.seq
+ WHERE o.failure IS NOT NULL AND NOT json_valid(o.failure)
+ UNION ALL
+SELECT 'progress', 'record', j.id FROM progress p JOIN jobs j ON j.seq = p.seq WHERE NOT json_valid(p.record)
+ UNION ALL
+SELECT 'events', 'detail', e.job_id FROM events e WHERE e.detail IS NOT NULL AND NOT json_valid(e.detail)
+ LIMIT 1000;

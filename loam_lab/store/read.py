@@ -226,11 +226,11 @@ _RUN = (
 
 
 def _headers(text: str) -> dict[str, str]:
-    return json.loads(text) if text != "{}" else {}
+    return rows.parsed(text, {}) if text != "{}" else {}
 
 
 def _event(row: rows.Row) -> records.StoredEvent:
-    fields: list[Any] = [*row[:10], json.loads(row[10]) if row[10] else None]
+    fields: list[Any] = [*row[:10], rows.parsed(row[10], None) if row[10] else None]
     return records.StoredEvent(*fields)
 
 
@@ -245,11 +245,11 @@ def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
         actor,
         priority,
         timeout_ms,
-        json.loads(headers),
+        _headers(headers),
         tuple(json.loads(tags)),
         root_id,
         retry_of,
-        json.loads(progress) if progress else None,
+        rows.parsed(progress, None) if progress else None,
         payload if with_payload else b"",
         bool(tombstone),
     )
