@@ -20,8 +20,8 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
 from loam_lab.server.attempts import LogUnread
 from loam_lab.server.calls import Context
-from loam_lab.server.jobs import LocalJobs, lease_wait_s
-from loam_lab.server.look import watch_topics
+from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
+from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
 from loam_lab.server.signals import Deadline
 from loam_lab.store.write import Tx
@@ -102,11 +102,15 @@ class _AsyncJobs:
             left = Deadline(lease_wait_s(request))
             topics = self._jobs.lease_topics(request, ctx)
         while True:
-            seen = self._jobs.signals.seen(topics)
+            seen, seen_room = self._jobs.signals.seen(topics), self._jobs.signals.seen([*topics, *ROOM])
             reply = await self._write(self._jobs.leasing, request, ctx)
             if reply.leases or not left.left:
                 return reply
-            await self._jobs.signals.wait_async(topics, seen, left.left)
+            held = await self._call(self._jobs.held_up, request, ctx)
+            if held.by_a_limit:
+                await self._jobs.signals.wait_async([*topics, *ROOM], seen_room, held.wait_s(left.left))
+            else:
+                await self._jobs.signals.wait_async(topics, seen, left.left)
 
     async def extend(self, request: api.ExtendRequest, ctx: Context) -> api.ExtendResponse:
         """At once."""
@@ -122,17 +126,17 @@ class _AsyncJobs:
     async def watch(self, request: api.WatchRequest, ctx: Context) -> AsyncIterator[api.WatchResponse]:
         """A Watch holds no thread between events."""
         with self._presence.watching(_client(ctx)):
-            reply, cursor = await self._call(self._jobs.watch_start, request, ctx)
+            reply, place = await self._call(self._jobs.watch_start, request, ctx)
             topics = watch_topics(request)
             yield reply
             while True:
                 seen = self._jobs.signals.seen(topics)
-                before = cursor
-                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, before)
+                before = place
+                reply, place = await self._call(self._jobs.watch_next, request, ctx, before)
                 # A page of other kinds only: the next one may be there already.
-                if cursor != before and not reply.events:
+                if place != before and not says(reply):
                     continue
-                if reply.events or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
+                if says(reply) or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
                     yield reply
 
     async def _write(self, prepare: Callable[[R, Context], Callable[[Tx], M]], request: R, ctx: Context) -> M:

@@ -151,7 +151,11 @@ class Attempts(Calls):
         who = self._who(ctx.request_headers)
         lease_terms(request, self._lease_ms)
         return self._repeatable(
-            who, request, lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)), api.LeaseResponse
+            who,
+            request,
+            lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)),
+            api.LeaseResponse,
+            keeps=lambda answer: bool(answer.leases),  # work that was not there is asked for again and again
         )
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:

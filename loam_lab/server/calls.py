@@ -15,7 +15,6 @@ from loam_lab.core import check, ids, tasks
 from loam_lab.core import job as core
 from loam_lab.errors import Fenced, Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
-from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
 from loam_lab.server import wire
 from loam_lab.server.auth import Principal, Who
@@ -72,9 +71,15 @@ class Calls:
         return self.store.write(self._repeatable(who, request, operation, reply))
 
     def _repeatable(
-        self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]
+        self,
+        who: Principal,
+        request: Message,
+        operation: Callable[[Tx], M],
+        reply: type[M],
+        *,
+        keeps: Callable[[M], bool] = lambda answer: True,
     ) -> Callable[[Tx], M]:
-        """The operation of a request that may come again: a repeat gets the first answer."""
+        """The operation of a request that may come again: a repeat gets the first answer that it `keeps`."""
         request_id: str = getattr(request, "request_id", "")
         check.text(request_id, field="request_id", most=100)
         digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
@@ -90,8 +95,7 @@ class Calls:
                     answer.leases = self._leases_again(tx, who, json.loads(found[2]))
                 return answer
             answer = operation(tx)
-            # Work that was not there is asked for again and again: nothing to keep.
-            if not isinstance(answer, api.LeaseResponse) or answer.leases:
+            if keeps(answer):
                 self._save(tx, who, request_id, digest, answer)
             return answer
 

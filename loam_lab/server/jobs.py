@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -28,11 +29,22 @@ from loam_lab.server.queues import Queues
 from loam_lab.server.signals import Deadline, Signals
 from loam_lab.server.steps import Steps
 from loam_lab.store import keys, queues
+from loam_lab.store.read import Reader
 from loam_lab.store.sqlite import SqliteStore
-from loam_lab.store.write import Tx
+from loam_lab.store.write import Topic, Tx, event_topic
 from loam_lab.version import __version__
 
 CONTRACT = "loam.jobs.v1"
+# What may make room under a limit: a running job ended, was given back, or waits for its next attempt.
+ROOM: list[Topic] = [
+    event_topic(kind)
+    for kind in (
+        core.EventKind.ENDED,
+        core.EventKind.GIVEN_BACK,
+        core.EventKind.RETRYING,
+        core.EventKind.ATTEMPT_LOST,
+    )
+]
 
 
 class Desk(Protocol):
@@ -144,11 +156,31 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         """Hand out ready jobs; waits for a first one at most `wait_ms`."""
         left = Deadline(lease_wait_s(request))
         while True:
-            seen = self.signals.seen(self.lease_topics(request, ctx))
+            topics = self.lease_topics(request, ctx)
+            seen, seen_room = self.signals.seen(topics), self.signals.seen([*topics, *ROOM])
             reply = self.lease_now(request, ctx)
             if reply.leases or not left.left:
                 return reply
-            self.signals.wait(self.lease_topics(request, ctx), seen, left.left)
+            held = self.held_up(request, ctx)
+            if held.by_a_limit:
+                self.signals.wait([*topics, *ROOM], seen_room, held.wait_s(left.left))
+            else:
+                self.signals.wait(topics, seen, left.left)
+
+    def held_up(self, request: api.LeaseRequest, ctx: Context, /) -> HeldUp:
+        """What keeps ready jobs from a caller who got none: it may look again when that changes."""
+        namespace = self._who(ctx.request_headers).namespace
+        now = self.store.now()
+        names = request.queues or ["default"]
+
+        def look(reader: Reader) -> HeldUp:
+            waiting = [name for name in names if reader.ready(namespace, name, 1, engines=request.engines)]
+            found = [queues.settings(reader, namespace, name) for name in waiting]
+            instants = [at for one in found if (at := queues.rate_allows_at(one, now)) is not None and not one.paused]
+            soonest = min(instants, default=None)
+            return HeldUp(bool(waiting), None if soonest is None else max(0, soonest - now) / 1000)
+
+        return self.store.read(look)
 
     def lease_topics(self, request: api.LeaseRequest, ctx: Context) -> list[tuple[str, str]]:
         """What to wait for when nothing is ready."""
@@ -227,6 +259,18 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         if session:
             tx.set_session(change.after, session, endpoint)
         return pb.Lease(token=wire.token_message(change.after.token), lease_until_ms=change.after.lease_until or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Jobs are ready but a limit holds them up; `rate_s` is when a rate lets the next one through, None for none."""
+
+    by_a_limit: bool
+    rate_s: float | None = None
+
+    def wait_s(self, left_s: float) -> float:
+        """How long to wait at most before the next look."""
+        return left_s if self.rate_s is None else min(left_s, self.rate_s)
 
 
 def lease_wait_s(request: api.LeaseRequest) -> float:

@@ -344,6 +344,11 @@ def snapshot(value: records.Snapshot) -> pb.Snapshot:
     )
 
 
+def output(value: records.StoredOutput) -> api.Output:
+    """An output as a message."""
+    return api.Output(place=value.place, epoch=value.epoch, output=value.output)
+
+
 def event(value: records.StoredEvent) -> pb.Event:
     """An event as a message."""
     message = pb.Event(
@@ -358,7 +363,8 @@ def event(value: records.StoredEvent) -> pb.Event:
         message=value.message,
         run_at_ms=value.run_at or 0,
     )
-    _DETAILS.get(value.kind, _no_detail)(message, value.detail or {})
+    if value.detail and value.kind in _DETAILS:
+        _DETAILS[value.kind](message, value.detail)
     return message
 
 
@@ -376,10 +382,6 @@ def _snapshot_detail(message: pb.Event, detail: dict[str, Any]) -> None:
         committed_at_ms=detail["committed_at"],
         claim=_CLAIM[detail["claim"]],
     )
-
-
-def _no_detail(message: pb.Event, detail: dict[str, Any]) -> None:
-    """Most events are whole without one."""
 
 
 _DETAILS: dict[str, Callable[[pb.Event, dict[str, Any]], None]] = {

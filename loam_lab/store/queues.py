@@ -81,6 +81,14 @@ def next_jobs(tx: Tx, namespace: str, name: str, count: int, *, engines: Sequenc
     return picked
 
 
+def rate_allows_at(found: Settings, now: int) -> int | None:
+    """When the rate of a queue lets one more job start; None where there is no rate, or it does already."""
+    bucket = picking.allowance(found.limits, found.bucket, now)
+    if bucket is None or bucket.level >= 1.0:
+        return None
+    return picking.next_allowed_at(found.limits, bucket)
+
+
 def is_full(reader: Reader, namespace: str, name: str, more: int) -> bool:
     """Whether `more` jobs would pass the depth limit of the queue."""
     most = settings(reader, namespace, name).limits.max_waiting
