@@ -97,7 +97,7 @@ class _AsyncJobs:
         return await self._write(self._jobs.accepting, request, ctx)
 
     async def lease(self, request: api.LeaseRequest, ctx: Context) -> api.LeaseResponse:
-        """A waiting Lease holds no thread."""
+        """A waiting Lease holds no thread, and is answered by the transaction that brings it a job."""
         with _in_words():
             left = Deadline(lease_wait_s(request))
             topics = self._jobs.lease_topics(request, ctx)
@@ -110,7 +110,10 @@ class _AsyncJobs:
             if held.by_a_limit:
                 await self._jobs.signals.wait_async([*topics, *ROOM], seen_room, held.wait_s(left.left))
             else:
-                await self._jobs.signals.wait_async(topics, seen, left.left)
+                with _in_words():
+                    found = await self._jobs.signals.park(topics, seen, left.left, self._jobs.leasing(request, ctx))
+                if found is not None and found.leases:
+                    return found
 
     async def extend(self, request: api.ExtendRequest, ctx: Context) -> api.ExtendResponse:
         """At once."""

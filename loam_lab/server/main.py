@@ -79,7 +79,7 @@ def serve(settings: config.Config) -> None:
     token = auth.token_file(home / "token")
     os.environ[config.MARK] = str(home.resolve())  # whatever is started from here carries it
     signals, presence = Signals(), Presence(linger_s=settings.engine_idle_ms / 1000)
-    store = SqliteStore(home / "jobs.db", on_commit=signals.fire)
+    store = SqliteStore(home / "jobs.db", on_commit=signals.fire, followers=signals.followers)
     (home / "jobs.db").chmod(0o600)
     external = None
     if settings.catalog_uri:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +25,7 @@ from loam_lab.store.write import Topic, Tx
 T = TypeVar("T")
 Clock = Callable[[], int]
 # (what to do, who gets its result, who gets its error)
-_Entry = tuple[Callable[[Tx], Any], Callable[[Any], object], Callable[[BaseException], object]]
+Operation = tuple[Callable[[Tx], Any], Callable[[Any], object], Callable[[BaseException], object]]
 _BATCH = 100
 
 
@@ -37,8 +37,9 @@ def wall_clock() -> int:
 class SqliteStore:
     """Open the store, bring its schema up to date, and start its writer.
 
-    `on_commit` gets the topics of each commit, in the writer's thread: it must be quick. `failpoint` is called with
-    the name of a place ("before_commit", "after_commit") for tests of crashes.
+    `on_commit` gets the topics of each commit, and `followers` those of each transaction before its commit: the
+    operations that it returns run in the same one. Both run in the writer's thread and must be quick. `failpoint`
+    is called with the name of a place ("before_commit", "after_commit") for tests of crashes.
     """
 
     def __init__(
@@ -47,14 +48,16 @@ class SqliteStore:
         *,
         clock: Clock = wall_clock,
         on_commit: Callable[[set[Topic]], None] | None = None,
+        followers: Callable[[set[Topic]], Sequence[Operation]] = lambda topics: (),
         failpoint: Callable[[str], None] | None = None,
         max_pages: int | None = None,
     ) -> None:
         self._path = str(path)
         self._clock = clock
         self._on_commit = on_commit or (lambda topics: None)
+        self._followers = followers
         self._failpoint = failpoint or (lambda name: None)
-        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._idle_readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -148,14 +151,14 @@ class SqliteStore:
             if len(work) < len(batch):
                 return
 
-    def _commit(self, work: list[_Entry]) -> None:
+    def _commit(self, work: list[Operation]) -> None:
         done: list[tuple[Callable[[Any], object], Any]] = []
         refused: list[tuple[Callable[[BaseException], object], BaseException]] = []
         try:
             self._db.execute("BEGIN IMMEDIATE")
             now = self._last_now = max(self._clock(), self._last_now)
             topics: set[Topic] = set()
-            for operation, answer, refuse in work:
+            for operation, answer, refuse in self._with_followers(work, topics):
                 result, reason = self._run(operation, now, topics)
                 if reason is None:
                     done.append((answer, result))
@@ -177,6 +180,13 @@ class SqliteStore:
             answer(result)
         for refuse, reason in refused:
             refuse(reason)
+
+    def _with_followers(self, work: list[Operation], topics: set[Topic]) -> Iterator[Operation]:
+        """The work, then whatever waited for what it brought; that joins the work."""
+        yield from tuple(work)
+        followers = self._followers(topics)
+        work += followers
+        yield from followers
 
     def _run(self, operation: Callable[[Tx], Any], now: int, topics: set[Topic]) -> tuple[Any, BaseException | None]:
         """(result, None), or (None, why it was taken back)."""
