@@ -21,7 +21,7 @@ from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
 from loam_lab.server import submit, wire
-from loam_lab.server.attempts import Attempts, lease_terms
+from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
@@ -121,10 +121,18 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
 
     def enqueue(self, request: api.EnqueueRequest, ctx: Context, /) -> api.EnqueueResponse:
         """Accept jobs, all or none."""
+        engine = self._engine_for(request.lease_to)
+        reply = self.store.write(self.accepting(request, ctx, engine))
+        reply.engine = engine  # never kept with the answer: it has the catalog's token
+        return reply
+
+    def accepting(
+        self, request: api.EnqueueRequest, ctx: Context, engine: api.OpenEngineResponse | None = None
+    ) -> Callable[[Tx], api.EnqueueResponse]:
+        """Check an Enqueue and return its operation on the store; `engine` is the one that `lease_to` asks for."""
         who = self._who(ctx.request_headers)
         batch(len(request.jobs), field="jobs", least=1)
         lease_to = request.lease_to
-        engine = self._engine_for(lease_to)
 
         def accept(tx: Tx) -> api.EnqueueResponse:
             reply = api.EnqueueResponse()
@@ -145,9 +153,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
                     reply.leases.append(self._lease_new(tx, job, lease_to, engine))
             return reply
 
-        reply = self._once(who, request, accept, api.EnqueueResponse)
-        reply.engine = engine  # never kept with the answer: it has the catalog's token
-        return reply
+        return self._repeatable(who, request, accept, api.EnqueueResponse)
 
     def submit_engine_job(self, request: api.SubmitEngineJobRequest, ctx: Context, /) -> api.SubmitEngineJobResponse:
         """Accept a program for an engine."""
@@ -170,20 +176,6 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
                 self.signals.wait([*topics, *ROOM], seen_room, held.wait_s(left.left))
             else:
                 self.signals.wait(topics, seen, left.left)
-
-    def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
-        """Hand out what is ready, without waiting. An empty answer is not kept for repeats."""
-        who = self._who(ctx.request_headers)
-        lease_terms(request, self._lease_ms)
-        if not self.store.read(lambda reader: self._may_lease(reader, who, request)):
-            return api.LeaseResponse()
-        return self._once(
-            who,
-            request,
-            lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)),
-            api.LeaseResponse,
-            keeps=lambda answer: bool(answer.leases),
-        )
 
     def held_up(self, request: api.LeaseRequest, ctx: Context, /) -> HeldUp:
         """What keeps ready jobs from a caller who got none: it may look again when that changes."""
@@ -277,12 +269,6 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         if session:
             tx.set_session(change.after, session, endpoint)
         return pb.Lease(token=wire.token_message(change.after.token), lease_until_ms=change.after.lease_until or 0)
-
-    def _may_lease(self, reader: Reader, who: Principal, request: api.LeaseRequest) -> bool:
-        if request.request_id and reader.request(who.namespace, request.request_id):
-            return True
-        queues = request.queues or ["default"]
-        return any(reader.ready(who.namespace, queue, 1, engines=request.engines) for queue in queues)
 
 
 @dataclass(frozen=True, slots=True)

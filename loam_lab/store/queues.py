@@ -76,7 +76,7 @@ def next_jobs(tx: Tx, namespace: str, name: str, count: int, *, engines: Sequenc
     bucket = picking.allowance(found.limits, found.bucket, tx.now)
     free = picking.room(found.limits, sum(running.values()), bucket, count)
     picked = picking.pick(waiting, running, found.limits, free, now=tx.now)
-    if bucket is not None:
+    if bucket is not None and picked:
         tx.execute("set_bucket", (bucket.level - len(picked), bucket.at, namespace, name))
     return picked
 
