@@ -54,6 +54,10 @@ class Jobs:
         starts_engine = request.lease_to is not None and request.lease_to.engine
         return self._call("enqueue", request, _ENGINE_MS if starts_engine else CALL_MS)  # type: ignore[no-any-return]
 
+    def submit_engine_job(self, request: api.SubmitEngineJobRequest) -> api.SubmitEngineJobResponse:
+        """Have a program run by an engine, in a worker."""
+        return self._call("submit_engine_job", request, CALL_MS)  # type: ignore[no-any-return]
+
     def lease(self, request: api.LeaseRequest) -> api.LeaseResponse:
         """Take ready jobs; waits for a first one at most `wait_ms`."""
         return self._call("lease", request, CALL_MS + request.wait_ms)  # type: ignore[no-any-return]

@@ -57,7 +57,12 @@ def _queues(client: Any, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-def _tables(client: Any, incomplete: str) -> list[CompletionItem]:
+def table_names(client: Any) -> list[str]:
+    """The tables of the catalog; none where it does not run.
+
+    Raises:
+        LoamError: server or catalog do not answer.
+    """
     from loam_lab.rpc.loam.jobs.v1 import service_pb as api
     from loam_lab.tables import listing
 
@@ -65,8 +70,11 @@ def _tables(client: Any, incomplete: str) -> list[CompletionItem]:
     if state not in ("running", "external"):
         return []
     where = client.open_engine(api.OpenEngineRequest(engine="catalog", holder=client.name))
-    found = listing.table_names(where.catalog_url, where.catalog_token, where.warehouse)
-    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+    return listing.table_names(where.catalog_url, where.catalog_token, where.warehouse)
+
+
+def _tables(client: Any, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in table_names(client) if name.startswith(incomplete)]
 
 
 runs = _offered(_listed)

@@ -54,6 +54,11 @@ def _parser() -> _Parser:
     return parser
 
 
+def option_names() -> list[str]:
+    """What may follow `%%loam spark`, for a Tab."""
+    return sorted(name for action in _parser()._actions for name in action.option_strings)
+
+
 def strip_first_line(lines: list[str]) -> list[str]:
     """The input transformation: a `%%loam spark` line is taken off, the rest stays as it is.
 

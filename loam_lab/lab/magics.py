@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from loam_lab.errors import LoamError
-from loam_lab.lab import cells
+from loam_lab.lab import cells, complete
 from loam_lab.lab.attached import Attached
 from loam_lab.lab.kernel import Kernel
 
@@ -31,6 +31,7 @@ def load(shell: Any) -> None:
     bundles = shell.display_formatter.mimebundle_formatter
     for module in _FRAMES:
         bundles.for_type_by_name(module, "DataFrame", lambda value, **_: attached.bundle(value))
+    complete.install(shell, kernel)
     setattr(shell, _LOADED, (kernel, attached))
 
 
@@ -48,6 +49,7 @@ def unload(shell: Any) -> None:
         shell.magics_manager.magics[kind].pop("loam", None)
     for module in _FRAMES:
         shell.display_formatter.mimebundle_formatter.deferred_printers.pop((module, "DataFrame"), None)
+    complete.uninstall(shell)
     kernel.close()
     setattr(shell, _LOADED, None)
 
@@ -64,10 +66,11 @@ class LoamMagics(Magics):  # type: ignore[misc]
     def loam(self, line: str, cell: str | None = None) -> None:
         """Look at durable runs and tables; `%%loam spark` runs a cell as one.
 
-        %loam run list | run show ID | run cancel ID     (runs: the same as run list)
+        %loam run list|show|watch|result|retry|cancel|delete …    (runs: the same as run list)
         %loam table list | table show NAME               (table NAME: the same as table show NAME)
+        %loam queue list|show|pause|resume|limit|purge … and %loam dead list|show|redrive|dismiss …
         %loam session new                                a fresh Spark session for the next cell
-        %loam status | up | down
+        %loam status | up | down | doctor
         """
         try:
             words = shlex.split(line)

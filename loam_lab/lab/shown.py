@@ -111,6 +111,8 @@ def _usage_errors(arguments: list[str]) -> Iterator[None]:
         raise UsageError(f"%loam {' '.join(arguments)}: {error.format_message()}") from None
     except click.exceptions.Exit:
         return
+    except click.Abort:
+        print("interrupted; what runs goes on")  # noqa: T201 - a notebook's answer
     except SystemExit as error:
         if error.code not in (0, None):
             raise UsageError(f"%loam {' '.join(arguments)}: the run did not succeed (exit {error.code})") from None

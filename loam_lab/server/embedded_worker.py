@@ -27,21 +27,23 @@ class EmbeddedWorker:
         self._home = home
         self._python = python
         self._slots = slots
+        self._queues = home / "run" / "queues"
         self._lock = threading.Lock()
         self._not_before = 0.0
 
     def need(self, queues: list[tuple[str, str]]) -> None:
-        """Some job waits: start the worker unless it runs."""
+        """Some job waits in these queues: start the worker unless it runs, and have it take from them."""
         if not self._lock.acquire(blocking=False):
             return
         try:
+            self._name(queues)
             if time.monotonic() < self._not_before or self.record.alive():
                 return
             # One that dies at once (a broken environment) is not started in a tight loop.
             self._not_before = time.monotonic() + _PAUSE_S
             for one in orphans.reap(self._home, server=os.getpid()):
                 log.warning("ended %s (pid %d), which a dead worker had left", one.name, one.pid)
-            self._start(queues)
+            self._start()
         finally:
             self._lock.release()
 
@@ -51,11 +53,20 @@ class EmbeddedWorker:
         with self._lock:
             self.record.stop(grace_s=_GIVE_BACK_S, again_s=0.5)
 
-    def _start(self, queues: list[tuple[str, str]]) -> None:
+    def _name(self, queues: list[tuple[str, str]]) -> None:
+        """Tell the worker, which may run already, of queues that it does not take from yet."""
+        known = self._queues.read_text(encoding="ascii").split() if self._queues.exists() else []
+        if new := sorted({queue for _, queue in queues} - set(known)):
+            self._queues.parent.mkdir(mode=0o700, exist_ok=True)
+            fresh = self._queues.with_suffix(".new")
+            fresh.write_text("\n".join([*known, *new]), encoding="ascii")
+            fresh.replace(self._queues)
+
+    def _start(self) -> None:
         command = [self._python, "-m", "loam_lab.worker", "--home", str(self._home), "--slots", str(self._slots)]
         with (self._home / "worker.log").open("ab") as out:
             program = subprocess.Popen(
-                [*command, *(f"--queue={queue}" for _, queue in queues), "--idle-exit", "60"],
+                [*command, "--queues-from", str(self._queues), "--idle-exit", "60"],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

@@ -7,6 +7,7 @@ queues, ended jobs, steps and reading in the files of these names.
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from loam_lab.errors import Conflict, Exhausted, Invalid, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
-from loam_lab.server import wire
+from loam_lab.server import submit, wire
 from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, batch, id_prefix, lease_length
@@ -76,6 +77,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         home: str = "",
         blobs: Path | None = None,
         max_running: int = 0,
+        python: str = sys.executable,
         stop: Callable[[], str] | None = None,
         stays: Callable[[], str] = lambda: "",
         clients: Callable[[], int] = lambda: 0,
@@ -93,6 +95,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         self._desk = desk
         self._beat_ms = beat_ms
         self._home = home
+        self._python = python
         self._stop = stop
         self._stays = stays
         self._clients = clients
@@ -151,6 +154,13 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
             return reply
 
         return self._repeatable(who, request, accept, api.EnqueueResponse)
+
+    def submit_engine_job(self, request: api.SubmitEngineJobRequest, ctx: Context, /) -> api.SubmitEngineJobResponse:
+        """Accept a program for an engine."""
+        self._who(ctx.request_headers)
+        spec = submit.engine_job(request, python=self._python)
+        [job_id] = self.enqueue(api.EnqueueRequest(request_id=request.request_id, jobs=[spec]), ctx).job_ids
+        return api.SubmitEngineJobResponse(job_id=job_id)
 
     def lease(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out ready jobs; waits for a first one at most `wait_ms`."""

@@ -105,6 +105,7 @@ def serve(settings: config.Config) -> None:
         home=str(home),
         blobs=home / "blobs",
         max_running=settings.max_running,
+        python=settings.python,
         stop=lambda: _end(ending),
         stays=lambda: why_stay(store, presence),
         clients=presence.count,

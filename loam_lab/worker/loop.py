@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 from loam_lab import config
 from loam_lab.connect import Jobs, connect
@@ -36,9 +37,11 @@ class Worker:
         slots: int,
         beat_s: float,
         idle_exit_s: float,
+        queues_from: Path | None = None,
     ) -> None:
         self._jobs = jobs
         self._queues = list(queues)
+        self._queues_from = queues_from
         self._engines = list(engines)
         self._slots = slots
         self._idle_exit_s = idle_exit_s
@@ -101,13 +104,21 @@ class Worker:
         try:
             # One at a time: a job that this worker cannot start yet is better taken by another.
             request = api.LeaseRequest(
-                worker=self._jobs.name, queues=self._queues, engines=self._engines, limit=1, wait_ms=wait_ms
+                worker=self._jobs.name, queues=self._all_queues(), engines=self._engines, limit=1, wait_ms=wait_ms
             )
             return list(self._jobs.lease(request).leases)
         except LoamError as error:
             print(f"loam worker: {error}", file=sys.stderr)  # noqa: T201 - the log of this process
             self._draining.wait(1.0)
             return []
+
+    def _all_queues(self) -> list[str]:
+        """What to take from: named at the start, or in the file that the server keeps up to date."""
+        try:
+            named = self._queues_from.read_text(encoding="ascii").split() if self._queues_from else []
+        except OSError:
+            named = []
+        return list(dict.fromkeys([*self._queues, *named])) or ["default"]
 
     def _idle(self) -> bool:
         with self._lock:
@@ -121,6 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m loam_lab.worker", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--home", help="LOAM_HOME; default: as configured")
     parser.add_argument("--queue", action="append", default=[], help="a queue to take from; default: default")
+    parser.add_argument("--queues-from", type=Path, help="a file of more queues, read anew before each look for work")
     parser.add_argument("--slots", type=int, help="children at once; default: cores")
     parser.add_argument("--idle-exit", type=float, default=0.0, help="seconds without work after which it ends")
     options = parser.parse_args(arguments)
@@ -134,7 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     worker = Worker(
         jobs,
-        queues=list(dict.fromkeys(options.queue)) or ["default"],
+        queues=options.queue,
+        queues_from=options.queues_from,
         engines=["spark"],
         slots=settings.slots,
         beat_s=jobs.hello().beat_ms / 1000,

@@ -175,3 +175,9 @@ def test_delete_never_takes_what_runs(home):
     assert "has not ended" in home.here("run", "delete", run_id, "--yes", code=1).err
     assert home.here("run", "delete", "--tag", "runs", "--yes").out == "no ended run like that\n"
     end(home, token)
+
+
+def test_a_worker_that_runs_takes_from_a_queue_that_it_did_not_know(home):
+    """It used to end first, after a minute without work."""
+    home.ended(home.submit("first.py", "print(1)"))
+    home.ended(home.submit("second.py", "print(2)", "--queue", "never-seen-before"), seconds=20.0)

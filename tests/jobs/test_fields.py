@@ -190,6 +190,7 @@ OTHER = [
     ("purge_queue", api.PurgeQueueRequest(name="q", limit=1_001), Invalid, "limit is 1,001"),
     ("retry", api.RetryRequest(job_id=UNKNOWN), NotFound, "no job"),
     ("retry", api.RetryRequest(job_id=UNKNOWN, payload=b"[]"), Invalid, "must be a JSON object"),
+    ("redrive", api.RedriveRequest(first_at_ms=-1), Invalid, "first_at_ms"),
     ("redrive", api.RedriveRequest(limit=1_001), Invalid, "limit is 1,001"),
     ("redrive", api.RedriveRequest(which=api.DeadFilter(job_ids=[UNKNOWN])), NotFound, "no job"),
     ("dismiss", api.DismissRequest(limit=1_001), Invalid, "limit is 1,001"),
@@ -205,6 +206,8 @@ OTHER = [
     ("put_blob", api.PutBlobRequest(token=TOKEN, content=b"x"), Fenced, "no such job"),
     ("get_blob", api.GetBlobRequest(job_id=UNKNOWN, sha256="x"), Invalid, "SHA-256"),
     ("get_blob", api.GetBlobRequest(job_id=UNKNOWN, sha256="0" * 64), NotFound, "no job"),
+    ("submit_engine_job", api.SubmitEngineJobRequest(engine="sparc", source="1"), Invalid, "no engine 'sparc'"),
+    ("submit_engine_job", api.SubmitEngineJobRequest(engine="spark", source="x ="), Invalid, "source, line 1"),
     ("shutdown", api.ShutdownRequest(), Conflict, "not ended by a call"),
 ]  # fmt: skip
 
