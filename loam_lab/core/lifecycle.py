@@ -25,7 +25,6 @@ from loam_lab.core.job import (
     Job,
     LeaseToken,
     Outcome,
-    Released,
     State,
     Succeeded,
 )
@@ -177,8 +176,7 @@ def complete(job: Job, token: LeaseToken, ending: Ending, *, now: int, random: f
             return _lost(job, "complete", failure, now=now)
         case Failed(failure):
             return _failed(job, failure, now=now, random=random)
-        case Released():
-            return _released(job, now=now)
+    return _released(job, now=now)
 
 
 def request_cancel(job: Job, *, actor: str, now: int) -> Change:
