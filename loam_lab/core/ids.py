@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import uuid
@@ -11,7 +12,10 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-
 
 def new_id(now: int) -> str:
     """A new UUIDv7 for the instant `now` (ms)."""
-    raw = bytearray(now.to_bytes(6, "big") + os.urandom(10))
+    return _written(bytearray(now.to_bytes(6, "big") + os.urandom(10)))
+
+
+def _written(raw: bytearray) -> str:
     raw[6] = 0x70 | (raw[6] & 0x0F)
     raw[8] = 0x80 | (raw[8] & 0x3F)
     text = raw.hex()
@@ -29,3 +33,9 @@ def session_id(secret: str, job_id: str, epoch: int) -> str:
     The id is a secret itself: whoever knows it shares the session, so it must not be computable from the run's id.
     """
     return str(uuid.uuid5(uuid.UUID(secret), f"{job_id}/{epoch}"))
+
+
+def derived_id(at: int, text: str) -> str:
+    """A UUIDv7 for the instant `at` (ms) whose other bits come from `text`: the same for the same."""
+    raw = bytearray(at.to_bytes(6, "big") + hashlib.sha256(text.encode()).digest()[:10])
+    return _written(raw)
