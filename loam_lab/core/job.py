@@ -70,6 +70,7 @@ class EventKind(StrEnum):
     CANCEL_REQUESTED = "cancel_requested"
     ENDED = "ended"
     ATTEMPT_LOST = "attempt_lost"
+    SCHEDULE_CHANGED = "schedule_changed"
 
 
 @dataclass(frozen=True, slots=True)

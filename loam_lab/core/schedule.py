@@ -75,6 +75,7 @@ class Template:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     tags: tuple[str, ...] = ()
     headers: dict[str, str] = field(default_factory=dict)
+    limit_key: str = ""
     source: str = ""
 
 

@@ -30,7 +30,7 @@ from loam_lab.server.presence import Presence
 from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
 from loam_lab.server.supervise import Desk
-from loam_lab.store import retention
+from loam_lab.store import retention, schedules
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.version import __version__
 
@@ -142,6 +142,10 @@ def why_stay(store: SqliteStore, presence: Presence) -> str:
     waiting = {state: counts[state] for state in ("ready", "running", "scheduled") if counts.get(state)}
     if waiting:
         return "jobs: " + ", ".join(f"{count} {state}" for state, count in waiting.items())
+    active, filling, untold = store.read(schedules.active)
+    if active or filling or untold:
+        said = {"active schedule": active, "backfill": filling, "notice to send": untold}
+        return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in said.items() if count)
     clients = presence.count()
     return f"{clients} client(s) connected in the last 15 minutes" if clients else ""
 

@@ -11,21 +11,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from loam_lab.core import lifecycle
-from loam_lab.core.job import Job
+from loam_lab.core.job import EventKind, Job
 from loam_lab.errors import LoamError
 from loam_lab.server import commits as commit_log
+from loam_lab.server import ticking
 from loam_lab.server.signals import Signals
-from loam_lab.store import retention
+from loam_lab.store import retention, schedules, ticks
 from loam_lab.store.read import Reader
 from loam_lab.store.records import Commit, EngineSession
 from loam_lab.store.sqlite import SqliteStore
-from loam_lab.store.write import LEASES, TIMES, Tx
+from loam_lab.store.write import LEASES, TIMES, Topic, Tx, event_topic
 
 log = logging.getLogger("loam.scheduler")
 _STEP = 500
 _GATHER_S = 0.02
 # What the worker that the server starts can run; tasks need a worker that knows their module.
-EMBEDDED_ENGINES = ("spark",)
+EMBEDDED_ENGINES = ("spark", "notebook")
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _TIDY = 100
@@ -92,6 +93,9 @@ class Scheduler:
             lambda reader: bool(reader.due(now, 1) or reader.expired(now, 1) or reader.expiring(now, 1))
         ):
             self._store.write(_advance)
+        while self._store.read(lambda reader: ticking.is_needed(reader, self._store.now())):
+            if not self._store.write(ticking.step):
+                break
         for job in self._store.read(lambda reader: reader.quieting()):
             self._quiet_soon(job)
         queues = self._store.read(lambda reader: reader.ready_queues(EMBEDDED_ENGINES))
@@ -117,13 +121,15 @@ class Scheduler:
         return len(jobs)
 
     def _next_step(self, reader: Reader) -> int | None:
-        instant = reader.next_instant()
+        found = (reader.next_instant(), schedules.next_at(reader))
+        instant = min((at for at in found if at is not None), default=None)
         return None if instant is None else max(instant, self._store.now() + 1)
 
     def _run(self) -> None:
         forgotten = 0
         while not self._ended.is_set():
-            seen, seen_all = self._signals.seen([TIMES]), self._signals.seen([TIMES, LEASES])
+            times = self._topics()
+            seen, seen_all = self._signals.seen(times), self._signals.seen([*times, LEASES])
             try:
                 instant = self.step()
                 if self._store.now() - forgotten > _HOUR_MS:
@@ -139,14 +145,18 @@ class Scheduler:
             beat = None if instant is None else min(instant, self._store.now() + self._sweep_ms)
             wait_s = None if beat is None else max(0.02, (beat - self._store.now()) / 1000)
             if wait_s is None:
-                self._signals.wait([TIMES, LEASES], seen_all, None)
+                self._signals.wait([*times, LEASES], seen_all, None)
             else:
                 # A lease that was given meanwhile can wait for the next look.
-                self._signals.wait([TIMES], seen, wait_s)
+                self._signals.wait(times, seen, wait_s)
             # Commits may come by the hundred a second; one look at the times serves them all.
             self._ended.wait(_GATHER_S)
             if wait_s is None:
                 self._last_beat = self._store.now()
+
+    def _topics(self) -> list[Topic]:
+        """What wakes this thread: while scheduled runs are open, their ends too."""
+        return [TIMES, event_topic(EventKind.ENDED)] if self._store.read(ticks.any_open) else [TIMES]
 
     def _quiet_soon(self, job: Job) -> None:
         with self._lock:
