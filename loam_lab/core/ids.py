@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import uuid
+from random import getrandbits
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 def new_id(now: int) -> str:
     """A new UUIDv7 for the instant `now` (ms)."""
-    return _written(bytearray(now.to_bytes(6, "big") + os.urandom(10)))
+    return _written(now << 80 | getrandbits(80))
 
 
-def _written(raw: bytearray) -> str:
-    raw[6] = 0x70 | (raw[6] & 0x0F)
-    raw[8] = 0x80 | (raw[8] & 0x3F)
-    text = raw.hex()
+def _written(bits: int) -> str:
+    """128 bits as a UUIDv7: its version and variant are set."""
+    text = f"{bits & ~(0xF << 76) & ~(3 << 62) | 7 << 76 | 2 << 62:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
@@ -37,5 +36,4 @@ def session_id(secret: str, job_id: str, epoch: int) -> str:
 
 def derived_id(at: int, text: str) -> str:
     """A UUIDv7 for the instant `at` (ms) whose other bits come from `text`: the same for the same."""
-    raw = bytearray(at.to_bytes(6, "big") + hashlib.sha256(text.encode()).digest()[:10])
-    return _written(raw)
+    return _written(at << 80 | int.from_bytes(hashlib.sha256(text.encode()).digest()[:10], "big"))

@@ -143,7 +143,7 @@ def template(spec: pb.JobSpec | None, *, namespace: str, actor: str, now: int) -
         timeout_ms=new.timeout_ms,
         retry=new.job.retry,
         tags=new.tags,
-        headers=new.headers,
+        headers=dict(new.headers),
         limit_key=new.job.limit_key,
     )
 

@@ -16,7 +16,7 @@ from loam_lab.core import schedule as core
 from loam_lab.core.job import Blob, Job, NewJob, State
 from loam_lab.core.schedule import Schedule, Start
 from loam_lab.server import notices
-from loam_lab.store import notebooks, rows, schedules, ticks
+from loam_lab.store import notebooks, schedules, ticks
 from loam_lab.store.read import Reader
 from loam_lab.store.write import Tx
 
@@ -133,7 +133,7 @@ def _follow_ends(tx: Tx) -> None:
     for tick in ticks.ended(tx, _BATCH):
         one = schedules.by_seq(tx, tick.schedule)
         if isinstance(one, Schedule):
-            job = rows.job(tx.select("job_by_seq", (tick.job_seq,))[0])
+            job = tx.job_at(tick.job_seq)
             before = ticks.state_before(tx, tick)
             word = core.told(one.notice.on, state=job.state, before=State(before) if before else None)
             if word and not tick.backfill:

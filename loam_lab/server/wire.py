@@ -55,18 +55,20 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
         raise Invalid("expires_at_ms is not after run_at_ms and now: the job could never start", field="expires_at_ms")
     key_for_ms = check.number(spec.key_for_ms, field="key_for_ms", least=0, most=31_536_000_000, unit=" ms")
     priority = check.number(spec.priority, field="priority", least=-100, most=100)
-    job = core.Job(
-        seq=0,
-        id=ids.new_id(now),
-        namespace=namespace,
-        queue=check.word(spec.queue or "default", field="queue"),
-        state=core.State.READY,
-        rank=lifecycle.rank(run_at, priority),
-        run_at=run_at,
-        created_at=now,
-        retry=_retry(spec.retry),
-        limit_key=check.text(spec.limit_key, field="limit_key", most=200, empty=True),
-        expires_at=expires_at or None,
+    job = core.Job.new(
+        {
+            "seq": 0,
+            "id": ids.new_id(now),
+            "namespace": namespace,
+            "queue": check.word(spec.queue or "default", field="queue"),
+            "state": core.State.READY,
+            "rank": lifecycle.rank(run_at, priority),
+            "run_at": run_at,
+            "created_at": now,
+            "retry": _retry(spec.retry),
+            "limit_key": check.text(spec.limit_key, field="limit_key", most=200, empty=True),
+            "expires_at": expires_at or None,
+        }
     )
     return core.NewJob(
         job,
@@ -86,10 +88,13 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
     )
 
 
+_ONCE = core.RetryPolicy()
+
+
 def _retry(policy: pb.RetryPolicy | None) -> core.RetryPolicy:
+    default = _ONCE
     if policy is None:
-        return core.RetryPolicy()
-    default = core.RetryPolicy()
+        return default
     attempts = policy.max_attempts if policy.has_field("max_attempts") else default.max_attempts
     lost = policy.max_lost if policy.has_field("max_lost") else max(default.max_lost, attempts)
     year = 31_536_000_000
@@ -122,7 +127,8 @@ def ending(message: api.Completion) -> core.Ending:
     """
     match message.how:
         case Oneof(field="succeeded", value=bytes() as result):
-            check.json_text(result or b"null", field="succeeded", most=check.MAX_RESULT_BYTES)
+            if result and result != b"null":
+                check.json_text(result, field="succeeded", most=check.MAX_RESULT_BYTES)
             return core.Succeeded(result, blob(message.blob))
         case Oneof(field="failed", value=pb.Failure() as failed):
             return core.Failed(failure(failed), lost=message.lost)
@@ -190,29 +196,44 @@ def progress_message(record: dict[str, Any] | None) -> pb.Progress | None:
     )
 
 
-def lease(job: core.Job, body: records.Body, *, session: str = "") -> pb.Lease:
-    """A job handed to its holder, with what it needs to run it."""
+def lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body, *, session: str = "") -> pb.Lease:
+    """A job handed to its holder, with what it needs to run it. `leased` is it, or one of its likeness, under lease."""
     return pb.Lease(
-        token=token_message(job.token),
-        lease_until_ms=job.lease_until or 0,
-        cancel_requested=job.cancel_requested,
+        token=pb.LeaseToken(job_id=job.id, epoch=leased.epoch),
+        lease_until_ms=leased.lease_until or 0,
+        cancel_requested=leased.cancel_requested,
         engine_session=session,
         job=pb.Job(
             id=job.id,
             state=pb.JobState.RUNNING,
-            attached=job.attached,
+            attached=leased.attached,
             task=pb.Task(engine=body.engine, name=body.name, payload=body.payload),
-            queue=job.queue,
+            queue=leased.queue,
             created_at_ms=job.created_at,
             run_at_ms=job.run_at,
-            started_at_ms=job.started_at or 0,
-            epoch=job.epoch,
-            attempts=job.attempts,
+            started_at_ms=leased.started_at or 0,
+            epoch=leased.epoch,
+            attempts=leased.attempts,
             timeout_ms=body.timeout_ms,
             headers=body.headers,
-            worker=job.worker,
+            worker=leased.worker,
         ),
     )
+
+
+def task_lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
+    """The same for a task, of which there may be very many: only what it needs."""
+    needs = pb.Job(task=pb.Task(engine=body.engine, name=body.name, payload=body.payload), attempts=leased.attempts)
+    if body.timeout_ms:
+        needs.timeout_ms = body.timeout_ms
+    if body.headers:
+        needs.headers = body.headers
+    message = pb.Lease(
+        token=pb.LeaseToken(job_id=job.id, epoch=leased.epoch), lease_until_ms=leased.lease_until or 0, job=needs
+    )
+    if leased.cancel_requested:
+        message.cancel_requested = True
+    return message
 
 
 def run(value: records.Run) -> pb.Job:

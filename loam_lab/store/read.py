@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Blob, Job
+from loam_lab.core.job import Blob, Held, Job, Waiting
 from loam_lab.errors import Invalid, NotFound
 from loam_lab.store import listing, records, rows
 from loam_lab.store.sql import HEAD, queries
@@ -41,6 +41,10 @@ class Reader:
             raise NotFound(f"no job {job_id!r}. List them with: loam run list")
         return rows.job(row)
 
+    def job_at(self, seq: int) -> Job:
+        """The head of a job that is known to be there."""
+        return rows.job(self.select("job_by_seq", (seq,))[0])
+
     def jobs(self, namespace: str, ids: Iterable[str]) -> dict[str, Job]:
         """The heads of those jobs that exist, by id."""
         found = self._db.execute(self._q["jobs_by_id"], (namespace, json.dumps(list(ids))))
@@ -63,13 +67,18 @@ class Reader:
             raise Invalid(f"{prefix!r} begins several job ids; type more of it", field="job_id")
         return prefix if prefix in found else str(found[0])
 
-    def ready(self, namespace: str, queue: str, limit: int, *, engines: Sequence[str] = ()) -> list[Job]:
+    def held(self, namespace: str, ids: Iterable[str]) -> dict[str, Held]:
+        """Those of some jobs that a worker holds and that have no engine open, by id."""
+        found = self._db.execute(self._q["held_by_id"], (json.dumps(list(ids)), namespace))
+        return {row[0]: Held._make(row) for row in found}
+
+    def ready(self, namespace: str, queue: str, limit: int, *, engines: Sequence[str] = ()) -> list[Waiting]:
         """The next jobs of a queue: at most `limit` of each limit key, in rank order; of some engines, where named."""
         where = {"namespace": namespace, "queue": queue, "engines": json.dumps(list(engines)), "limit": limit}
-        found = [rows.job(row) for row in self._db.execute(self._q["ready_jobs"], where)]
-        for (key,) in self._db.execute(self._q["waiting_keys"], where).fetchall():
-            found += [rows.job(row) for row in self._db.execute(self._q["ready_jobs_of_key"], {**where, "key": key})]
-        return found
+        found = self.select("ready_jobs", where)
+        for (key,) in self.select("waiting_keys", where):
+            found += self.select("ready_jobs_of_key", {**where, "key": key})
+        return list(map(Waiting._make, found))
 
     def due(self, now: int, limit: int) -> list[Job]:
         """Scheduled jobs whose time has come."""
@@ -109,7 +118,7 @@ class Reader:
     def bodies(self, seqs: Iterable[int]) -> dict[int, records.Body]:
         """What workers need to run those jobs, by seq."""
         found = self._db.execute(self._q["lease_bodies"], (json.dumps(list(seqs)),))
-        return {row[0]: records.Body(row[1], row[2], row[3], row[4], json.loads(row[5])) for row in found}
+        return {row[0]: records.Body(row[1], row[2], row[3], row[4], _headers(row[5])) for row in found}
 
     def attempts(self, seq: int) -> list[records.Attempt]:
         """The attempts of a job in order."""
@@ -181,9 +190,9 @@ class Reader:
         found = self._db.execute(self._q["snapshots_of_table"], (table, limit)).fetchall()
         return [self._snapshot(row, namespace) for row in found]
 
-    def request(self, namespace: str, request_id: str) -> tuple[bytes, bytes] | None:
-        """(digest, reply) of a request that was answered before."""
-        found: tuple[bytes, bytes] | None = self._db.execute(
+    def request(self, namespace: str, request_id: str) -> tuple[bytes, bytes, str] | None:
+        """(digest, reply, what was leased as JSON) of a request that was answered before."""
+        found: tuple[bytes, bytes, str] | None = self._db.execute(
             self._q["find_request"], (namespace, request_id)
         ).fetchone()
         return found
@@ -203,10 +212,15 @@ class Reader:
 _HEADS = HEAD.count(",") + 1
 _RUN = (
     f"SELECT {', '.join(f'j.{column.strip()}' for column in HEAD.split(','))}, j.tombstone, "  # noqa: S608 - fixed words only
-    "j.engine, j.name, j.actor, b.priority, b.timeout_ms, b.headers, b.root_id, b.retry_of, "
+    "j.engine, n.name, o.actor, b.priority, b.timeout_ms, b.headers, b.root_id, b.retry_of, "
     "(SELECT json_group_array(tag) FROM tags t WHERE t.seq = j.seq), p.record, b.payload "
-    "FROM jobs j JOIN bodies b ON b.seq = j.seq LEFT JOIN progress p ON p.seq = j.seq"
+    "FROM jobs j JOIN names n ON n.id = j.name_id JOIN origins o ON o.id = j.origin_id "
+    "JOIN bodies b ON b.seq = j.seq LEFT JOIN progress p ON p.seq = j.seq"
 )
+
+
+def _headers(text: str) -> dict[str, str]:
+    return json.loads(text) if text != "{}" else {}
 
 
 def _event(row: rows.Row) -> records.StoredEvent:

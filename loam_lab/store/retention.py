@@ -38,8 +38,10 @@ def delete(tx: Tx, job: Job, *, purge: bool) -> list[str]:
     for statement in _CONTENT:
         tx.execute(statement, (job.seq,))
     if purge:
+        [name] = tx.select("name_of", (job.seq,))[0]
         for statement in _WHOLE:
             tx.execute(statement, (job.seq,))
+        tx.execute("forget_name", {"id": name})
     else:
         for statement in ("forget_body", "forget_outcome", "bury"):
             tx.execute(statement, (job.seq,))

@@ -158,6 +158,7 @@ def active(reader: Reader) -> tuple[int, int, int]:
 def _record(schedule: Schedule) -> str:
     template = asdict(schedule.template)
     del template["payload"], template["source"]
+    template["retry"] = schedule.template.retry._asdict()
     return json.dumps(
         {
             "rule": asdict(schedule.rule),

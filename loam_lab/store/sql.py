@@ -6,16 +6,19 @@ import re
 from functools import cache
 from importlib import resources
 
+from loam_lab.core.job import Waiting
+
 HEAD = (
-    "seq, id, namespace, queue, state, rank, run_at, created_at, max_attempts, max_lost, base_ms, cap_ms, max_age_ms, "
-    "epoch, hold, lease_until, lease_ms, worker, attached, engine_open, cancel_requested, attempt_epoch, attempts, "
-    "failures, losses, started_at, finished_at, error, limit_key, expires_at, is_dead"
+    "seq, id, rank, run_at, created_at, namespace, queue, state, epoch, hold, lease_until, lease_ms, worker, attached, "
+    "engine_open, cancel_requested, attempt_epoch, attempts, failures, losses, started_at, finished_at, error, "
+    "limit_key, expires_at, is_dead, max_attempts, max_lost, base_ms, cap_ms, max_age_ms"
 )
+WAITING = ", ".join(Waiting._fields)
 SCHEDULE = "seq, id, namespace, name, record, payload, source, next_at, paused, broken, actor, created_at, changed_at"
 BACKFILL = (
     "seq, b.id, b.schedule, b.first, b.last, b.concurrency, b.state, b.total, b.made, b.next_at, b.actor, b.created_at"
 )
-_LISTS = {"{head}": HEAD, "{schedule}": SCHEDULE, "{backfill}": BACKFILL}
+_LISTS = {"{head}": HEAD, "{waiting}": WAITING, "{schedule}": SCHEDULE, "{backfill}": BACKFILL}
 _FILES = ("queries.sql", "schedules.sql")
 _NAMED = re.compile(r"^-- (\w+) --\n(.*?)(?=^-- \w+ --\n|\Z)", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")

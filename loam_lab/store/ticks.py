@@ -78,7 +78,7 @@ def is_taken(tx: Tx, schedule: Schedule, at: int, *, backfill: str = "") -> bool
 def open_jobs(reader: Reader, schedule_seq: int, *, backfill: str = "") -> list[Job]:
     """The runs of a schedule that have not ended, oldest first."""
     found = reader.select("open_ticks", (schedule_seq, backfill))
-    return [rows.job(reader.select("job_by_seq", (row[1],))[0]) for row in found]
+    return [reader.job_at(row[1]) for row in found]
 
 
 def count_open(reader: Reader, schedule_seq: int, *, backfill: str = "") -> int:
@@ -89,7 +89,7 @@ def count_open(reader: Reader, schedule_seq: int, *, backfill: str = "") -> int:
 def first_waiting(reader: Reader, schedule_seq: int) -> Job | None:
     """The oldest run that waits for others of its schedule, once all that are left wait."""
     row = reader.select_one("first_waiting", {"schedule": schedule_seq})
-    return rows.job(reader.select("job_by_seq", (row[0],))[0]) if row else None
+    return reader.job_at(row[0]) if row else None
 
 
 def any_open(reader: Reader) -> bool:

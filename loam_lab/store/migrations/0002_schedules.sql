@@ -25,7 +25,8 @@ CREATE TABLE ticks (                      -- what became of each due instant
   seq         INTEGER PRIMARY KEY,
   schedule    INTEGER NOT NULL REFERENCES schedules (seq) ON DELETE CASCADE,
   at          INTEGER NOT NULL,
-  how         TEXT    NOT NULL CHECK (how IN ('fired','caught_up','triggered','backfilled','overlapped','missed')),
+  how         TEXT    NOT NULL CHECK (how = 'fired' OR how = 'caught_up' OR how = 'triggered' OR how = 'backfilled'
+                OR how = 'overlapped' OR how = 'missed'),
   until       INTEGER NOT NULL,
   count       INTEGER NOT NULL DEFAULT 1,
   more        INTEGER NOT NULL DEFAULT 0,

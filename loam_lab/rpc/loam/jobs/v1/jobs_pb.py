@@ -292,6 +292,8 @@ class Lease(Message[_LeaseFields]):
             bool cancel_requested = 3;
             ```
         job:
+            what its holder needs; of a task only task, attempts, timeout_ms and headers
+
             ```proto
             optional loam.jobs.v1.Job job = 4;
             ```
