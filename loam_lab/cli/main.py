@@ -18,9 +18,17 @@ from loam_lab.version import __version__
 class _Lazy(click.Group):
     """Loads a group of commands when it is used: the generated client alone takes a quarter of a second."""
 
-    groups = {"run": ("runs", "run"), "table": ("tables", "table"), "worker": ("worker", "worker")}  # noqa: RUF012 - click's own style
+    groups = {  # noqa: RUF012 - click's own style
+        "run": ("runs", "run"),
+        "schedule": ("schedules", "schedule"),
+        "service": ("service", "service"),
+        "table": ("tables", "table"),
+        "worker": ("worker", "worker"),
+    }
     short = {  # noqa: RUF012
         "run": "Submit, list, show and cancel runs.",
+        "schedule": "Run notebooks, files and tasks at their times.",
+        "service": "Have the server always on.",
         "table": "List and show Iceberg tables.",
         "worker": "Run the tasks of a module.",
     }
@@ -50,14 +58,15 @@ def cli(ctx: click.Context, home: str | None) -> None:
 
 @cli.command()
 @click.option("--foreground", is_flag=True, help="Serve here until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="With --foreground: do not end when nobody needs it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def up(ctx: click.Context, foreground: bool, as_json: bool) -> None:
+def up(ctx: click.Context, foreground: bool, keep: bool, as_json: bool) -> None:
     """Start the server of LOAM_HOME, unless it runs."""
     if foreground:
         from loam_lab.server.main import main as serve
 
-        sys.exit(serve(["--home", str(config.load(_flags(ctx)).home)]))
+        sys.exit(serve(["--home", str(config.load(_flags(ctx)).home), *(["--keep"] if keep else [])]))
     _say_status(ctx.obj(), as_json=as_json)
 
 

@@ -13,7 +13,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 def read(content: bytes, *, name: str) -> Any:
-    """A notebook of format 4 with a kernelspec; `name` is what messages call it.
+    """A notebook of format 4; `name` is what messages call it.
 
     Raises:
         Invalid: it is none; the message says what to change.
@@ -36,21 +36,32 @@ def read(content: bytes, *, name: str) -> Any:
         )
     try:
         found = nbformat.reads(content.decode("utf-8"), as_version=4)
-        nbformat.validate(found, repair_duplicate_cell_ids=True)
+        nbformat.validate(found, relax_add_props=True)
     except Exception as error:
         said = str(getattr(error, "message", error)).splitlines()[0][:200]
         raise Invalid(f"{name} is not a valid notebook: {said}", field="FILE") from None
-    if not kernel_of(found):
-        raise Invalid(
-            f"{name} names no kernel (metadata.kernelspec). Open it, choose a kernel and save it, or say --kernel NAME",
-            field="kernel",
-        )
     return found
 
 
 def kernel_of(notebook: Any) -> str:
     """The name of the kernel that a notebook asks for; "" for none."""
     return str(notebook.metadata.get("kernelspec", {}).get("name", ""))
+
+
+def checked_kernel(notebook: Any, asked: str, *, name: str) -> str:
+    """The kernel to run it with: the one that is asked for, or its own; it is installed here.
+
+    Raises:
+        Invalid: the notebook names none, or it is not installed; those that are, are listed.
+    """
+    wanted = asked or kernel_of(notebook)
+    if not wanted:
+        raise Invalid(
+            f"{name} names no kernel (metadata.kernelspec). Open it, choose a kernel and save it, or say --kernel NAME",
+            field="kernel",
+        )
+    check_kernel(wanted)
+    return wanted
 
 
 def language_of(notebook: Any) -> str:

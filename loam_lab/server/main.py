@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve LOAM_HOME. Exit status: 0 ended as asked or idle, 3 another server has this home, 1 it cannot start."""
     parser = argparse.ArgumentParser(prog="python -m loam_lab.server", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--home", help="LOAM_HOME; default: as configured")
+    parser.add_argument("--keep", action="store_true", help="do not end when nobody needs it")
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
     try:
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("another server has this home", file=sys.stderr)  # noqa: T201 - the boundary of this process
             return ALREADY_RUNS
         with lock:
-            serve(settings)
+            serve(settings, keep=options.keep)
     except LoamError as error:
         print(f"loam server: {error}", file=sys.stderr)  # noqa: T201 - the boundary of this process
         return 1
@@ -71,7 +72,7 @@ def lock_home(home: Path) -> IO[str] | None:
     return file
 
 
-def serve(settings: config.Config) -> None:
+def serve(settings: config.Config, *, keep: bool = False) -> None:
     """Run the server until it is ended by a call, a signal, or having nothing to do."""
     home = settings.home
     token = auth.token_file(home / "token")
@@ -92,7 +93,7 @@ def serve(settings: config.Config) -> None:
         blobs=home / "blobs",
         max_running=settings.max_running,
         stop=lambda: _end(ending),
-        stays=lambda: why_stay(store, presence),
+        stays=lambda: "it is always on" if keep else why_stay(store, presence),
         clients=presence.count,
     )
     scheduler = Scheduler(
@@ -116,7 +117,11 @@ def serve(settings: config.Config) -> None:
             threading.Thread(target=_reconcile, args=(jobs,), name="loam-reconcile", daemon=True).start()
             _write_record(home, listener.getsockname()[1])
             log.info("loam-lab %s serves %s on port %d", __version__, home, listener.getsockname()[1])
-            _wait(ending, lambda: why_stay(store, presence), look_s=min(_IDLE_LOOK_S, settings.engine_idle_ms / 1000))
+            _wait(
+                ending,
+                lambda: keep or why_stay(store, presence),
+                look_s=min(_IDLE_LOOK_S, settings.engine_idle_ms / 1000),
+            )
             _forget_record(home)
             desk.stop_worker()
             web.stop()
@@ -178,7 +183,7 @@ class _Web:
             asyncio.run(self._server.serve(sockets=[self._listener]))
 
 
-def _wait(ending: threading.Event, stays: Callable[[], str], *, look_s: float) -> None:
+def _wait(ending: threading.Event, stays: Callable[[], object], *, look_s: float) -> None:
     while not ending.wait(look_s):
         if not stays():
             log.info("nobody is connected and nothing waits")
