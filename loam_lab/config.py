@@ -46,6 +46,7 @@ class Config:
     `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running`
     bounds the jobs of all queues that run at once, 0 does not. `keep_*` say how long, how many and how large what has
     ended may stay before it is deleted down to its tombstone; 0 keeps everything.
+    `mail_url` (smtp://[user@]host:port) is where notices are handed in; its password is LOAM_MAIL_PASSWORD.
     """
 
     home: Path
@@ -61,6 +62,8 @@ class Config:
     keep_days: int = 0
     keep_runs: int = 0
     keep_bytes: int = 0
+    mail_url: str = ""
+    mail_from: str = ""
 
 
 _KEYS = {field.name: field for field in fields(Config)}

@@ -132,7 +132,13 @@ def cell_lines(found: api.GetResponse) -> list[str]:
         pb.CellState.CELL_RUNNING: "▶",
         pb.CellState.CELL_REPLAYED: "↺",
     }
-    return [
+    lines = []
+    if found.cells and found.job is not None and found.job.retry_of:
+        restored = sum(cell.state is pb.CellState.CELL_REPLAYED for cell in found.cells)
+        how = f"{restored} cell(s) restored from recorded steps (↺), the others run again"
+        whole = "no recorded step was restored, so the whole notebook ran again"
+        lines.append(f"retry of {found.job.retry_of[:13]}: {how if restored else whole}")
+    return lines + [
         f"  {glyphs.get(cell.state, '·')} [{cell.index}] {cell.title[:60]}"
         + (f"  {cell.took_ms / 1000:.1f} s" if cell.took_ms else "")
         + (f"  {cell.error[:80]}" if cell.error else "")

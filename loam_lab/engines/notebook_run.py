@@ -34,6 +34,7 @@ SAVE_SECONDS = 5.0
 _SAVE_SHARE = 20  # a save takes at most this part of the time
 _GRACE_SECONDS = 5.0
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+STEP = "application/vnd.loam.step.v1+json"  # lab/steps.py shows it
 _ERROR = ("ename", "evalue", "traceback")
 _OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error", "update_display_data"})
 
@@ -88,6 +89,7 @@ class Client(PapermillNotebookClient):  # type: ignore[misc]
         self._limit_s = cell_limit_s
         self._left_bytes = MOST_OUTPUT_BYTES
         self.code = [at for at, cell in enumerate(self.nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+        self._is_replayed = False
         self.failure: RunError | None = None
 
     def papermill_execute_cells(self) -> None:
@@ -98,7 +100,7 @@ class Client(PapermillNotebookClient):  # type: ignore[misc]
             cell = self.nb.cells[index]
             self._say_progress(done, cell, begun)
             self.nb_man.cell_start(cell, index)
-            started_at = int(time.time() * 1000)
+            started_at, self._is_replayed = int(time.time() * 1000), False
             self._say_cell(index, "running", started_at)
             try:
                 self._limited(cell, index)
@@ -111,7 +113,8 @@ class Client(PapermillNotebookClient):  # type: ignore[misc]
             finally:
                 self.nb_man.cell_complete(cell, cell_index=index)
             error_text = self.failure.message.splitlines()[0] if self.failure and self.failure.message else ""
-            self._say_cell(index, "failed" if self.failure else "ok", started_at, error_text)
+            ended = "replayed" if self._is_replayed else "ok"
+            self._say_cell(index, "failed" if self.failure else ended, started_at, error_text)
             if self.failure is not None:
                 for left in self.code[done + 1 :]:
                     self._say_cell(left, "skipped", 0)
@@ -128,6 +131,7 @@ class Client(PapermillNotebookClient):  # type: ignore[misc]
                 self._cut(cell)
                 return None
             self._left_bytes -= size
+            self._is_replayed |= bool(msg["content"].get("data", {}).get(STEP, {}).get("replayed"))
             self._hear(kind, msg["content"])
         return super().process_message(msg, cell, cell_index)
 
@@ -201,7 +205,7 @@ class Client(PapermillNotebookClient):  # type: ignore[misc]
         self._heard.progress(Progress(done / len(self.code), text, done, len(self.code)))
 
     def _say_cell(self, index: int, state: str, started_at: int, error: str = "") -> None:
-        took_ms = int(time.time() * 1000) - started_at if state in ("ok", "failed") else 0
+        took_ms = int(time.time() * 1000) - started_at if state in ("ok", "failed", "replayed") else 0
         said = {"index": index, "title": title_of(self.nb.cells[index].source), "state": state}
         self._heard.cell(said | {"started_at": started_at, "took_ms": max(0, took_ms), "error": error})
 

@@ -141,7 +141,7 @@ def _declarations(node: ast.stmt, comments: Mapping[int, str]) -> list[Parameter
 def _parameter(name: str, annotation: ast.expr | None, value: ast.expr | None, comment: str) -> Parameter:
     kind, optional, help_ = _kind(annotation)
     default = _plain(value)
-    if not kind and default is not None:
+    if annotation is None and default is not None:
         kind = type(default).__name__ if type(default).__name__ in _SIMPLE else ""
     is_none = isinstance(value, ast.Constant) and value.value is None
     return Parameter(

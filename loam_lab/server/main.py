@@ -26,6 +26,7 @@ from loam_lab import config
 from loam_lab.errors import LoamError
 from loam_lab.server import app, auth, blobs
 from loam_lab.server.jobs import LocalJobs
+from loam_lab.server.notify import Notifier
 from loam_lab.server.presence import Presence
 from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
@@ -107,6 +108,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
         forget_blobs=lambda hashes: blobs.forget(home / "blobs", hashes),
         on_ready=desk.need_worker,
     )
+    notifier = Notifier(store, signals, mail_url=settings.mail_url, mail_from=settings.mail_from)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     try:
@@ -114,6 +116,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
             web = _Web(app.application(jobs, presence), listener)
             web.start()
             scheduler.start()
+            notifier.start()
             threading.Thread(target=_reconcile, args=(jobs,), name="loam-reconcile", daemon=True).start()
             _write_record(home, listener.getsockname()[1])
             log.info("loam-lab %s serves %s on port %d", __version__, home, listener.getsockname()[1])
@@ -127,6 +130,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
             web.stop()
     finally:
         scheduler.stop()
+        notifier.stop()
         desk.stop()
         store.close()
         log.info("ended")

@@ -16,7 +16,7 @@ from loam_lab.errors import LoamError
 from loam_lab.server import commits as commit_log
 from loam_lab.server import ticking
 from loam_lab.server.signals import Signals
-from loam_lab.store import retention, schedules, ticks
+from loam_lab.store import outbox, retention, schedules, ticks
 from loam_lab.store.read import Reader
 from loam_lab.store.records import Commit, EngineSession
 from loam_lab.store.sqlite import SqliteStore
@@ -110,6 +110,7 @@ class Scheduler:
     def tidy(self) -> None:
         """Forget old answers, and delete what the retention policy gives up, in small batches."""
         self._store.write(lambda tx: tx.forget_requests(tx.now - _DAY_MS, 10_000))
+        self._store.write(lambda tx: outbox.forget(tx, tx.now - 30 * _DAY_MS))
         while not self._ended.is_set() and self._delete_surplus():
             continue
 
