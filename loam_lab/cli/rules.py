@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -12,14 +15,17 @@ from typing import Any
 import click
 
 from loam_lab.cli import notebooks, runs
+from loam_lab.connect import Jobs
 from loam_lab.core import check, zones
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb as api
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api_jobs
 
 _MISSED = {"latest": "MISSED_LATEST", "skip": "MISSED_SKIP", "all": "MISSED_ALL"}
 _OVERLAP = {name: f"OVERLAP_{name.upper()}" for name in ("skip", "queue", "replace", "allow")}
 _ON = {name: f"ON_{name.upper()}" for name in ("failure", "success", "recovery", "missed")}
+_RUN = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -84,8 +90,8 @@ def rule_of(given: dict[str, Any], *, before: api.Rule | None = None) -> api.Rul
     )
 
 
-def spec_of(what: str, given: dict[str, Any]) -> pb.JobSpec:
-    """What each tick runs: a notebook, a Python file, or the task module:function.
+def spec_of(jobs: Any, what: str, given: dict[str, Any]) -> pb.JobSpec:
+    """What each tick runs: a notebook, a Python file, the task module:function, or the cell of an earlier run.
 
     Raises:
         Invalid: it is none of these, or not as it must be.
@@ -99,6 +105,8 @@ def spec_of(what: str, given: dict[str, Any]) -> pb.JobSpec:
     elif re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", what):
         body = json.dumps({"arguments": params}).encode()
         spec = pb.JobSpec(task=pb.Task(engine="python", name=what, payload=body))
+    elif _RUN.fullmatch(what) and not file.exists():
+        spec = _cell_spec(jobs(), what, params)
     else:
         spec = runs.file_spec(file, params=params)
     attempts = check.number(given["retries"], field="--retries", least=0, most=999) + 1
@@ -107,6 +115,23 @@ def spec_of(what: str, given: dict[str, Any]) -> pb.JobSpec:
     spec.timeout_ms = runs.timeout_ms(given["timeout"])
     spec.tags.extend(check.word(tag, field="--tag") for tag in given["tags"])
     return spec
+
+
+def _cell_spec(client: Jobs, run_id: str, params: dict[str, Any]) -> pb.JobSpec:
+    """The code of a run's cell, as it was recorded.
+
+    Raises:
+        Invalid: that run is no cell's.
+    """
+    found = client.get(api_jobs.GetRequest(job_id=run_id)).job or pb.Job()
+    task = found.task or pb.Task()
+    payload = json.loads(task.payload or b"{}")
+    if task.engine != "spark" or not payload.get("source"):
+        raise Invalid(f"run {run_id!r} is not a cell's; name a file, a notebook or a task", field="what")
+    kept = {key: payload[key] for key in ("kind", "language", "source", "imports", "sys_path") if key in payload}
+    sha256 = hashlib.sha256(payload["source"].encode()).hexdigest()
+    body = {"python": sys.executable, "cwd": os.getcwd(), **kept, "params": params, "sha256": sha256}
+    return pb.JobSpec(task=pb.Task(engine="spark", name=task.name, payload=json.dumps(body).encode()))
 
 
 def length_ms(text: str, *, field: str) -> int:

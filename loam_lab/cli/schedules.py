@@ -35,13 +35,13 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_JSON
 @click.pass_obj
 def create(jobs: Any, /, what: str, name: str, paused: bool, as_json: bool, **given: Any) -> None:
-    """Run WHAT at its times: a notebook, a Python file, or the task module:function."""
+    """Run WHAT at its times: a notebook, a Python file, a task (module:function), or a cell (the id of its run)."""
     request = api.CreateScheduleRequest(
         name=name,
         rule=rules.rule_of(given),
         policy=rules.policy_of(given),
         notice=rules.notice_of(given),
-        job=rules.spec_of(what, given),
+        job=rules.spec_of(jobs, what, given),
         paused=paused,
         follows_file=given["source"] == "latest",
     )
@@ -129,7 +129,7 @@ def edit(jobs: Any, /, name: str, new_name: str | None, what: str, as_json: bool
     if any(given[key] for key in ("webhook", "secret", "mail", "on")):
         request.notice = rules.notice_of(given)
     if what:
-        request.job, request.follows_file = rules.spec_of(what, given), given["source"] == "latest"
+        request.job, request.follows_file = rules.spec_of(jobs, what, given), given["source"] == "latest"
     elif given["params"]:
         raise Invalid("parameters change with the source: add --what FILE", field="what")
     after = client.edit_schedule(request).schedule or api.Schedule()
