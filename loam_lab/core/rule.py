@@ -54,7 +54,18 @@ class Rule:
 
 
 def checked(rule: Rule) -> Rule:
-    """The rule as it is stored.
+    """The rule as it is stored: well formed, and it fires at some time.
+
+    Raises:
+        Invalid: a field is wrong; the message names it and what to change.
+    """
+    if well_formed(rule).next_after(-1) is None:
+        raise Invalid("nothing fires between start and end; change the rule or its bounds", field="end")
+    return rule
+
+
+def well_formed(rule: Rule) -> Rule:
+    """A rule that can be asked for its instants.
 
     Raises:
         Invalid: a field is wrong; the message names it and what to change.
@@ -74,8 +85,6 @@ def checked(rule: Rule) -> Rule:
         raise Invalid("an instant lies before 1970 or after the year 9998", field="at" if rule.at else "start")
     if rule.end and rule.end <= rule.start:
         raise Invalid("end is not after start; nothing would ever fire. Change one of them", field="end")
-    if rule.next_after(-1) is None:
-        raise Invalid("nothing fires between start and end; change the rule or its bounds", field="end")
     return rule
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import islice
 
 from loam_lab.core import check, ids
 from loam_lab.core.job import RetryPolicy, State
@@ -137,15 +136,25 @@ def due(schedule: Schedule, now: int) -> Due:
     if first is None or first > now:
         return Due((), None, first)
     horizon = max(first, now - policy.look_back_ms)
-    seen = list(islice(schedule.rule.between(horizon - 1, now), _MOST_COUNTED + 1))
+    seen, following = _instants(schedule.rule, first if first == horizon else None, horizon, now)
     if len(seen) > _MOST_COUNTED:  # a rule of seconds after days: the newest count
         horizon = max(horizon, now - _MOST_COUNTED * max(1_000, schedule.rule.every_ms))
-        seen = list(schedule.rule.between(horizon - 1, now))
+        seen, following = list(schedule.rule.between(horizon - 1, now)), schedule.rule.next_after(now)
     on_time = bool(seen) and now - seen[-1] <= ON_TIME_MS
     keep = {Missed.SKIP: int(on_time), Missed.LATEST: 1, Missed.ALL: policy.cap}[policy.missed]
     fire = tuple(seen[-keep:]) if keep else ()
     lost = _lost(first, horizon, seen[: len(seen) - len(fire)], fire)
-    return Due(fire, lost, schedule.rule.next_after(now), on_time)
+    return Due(fire, lost, following, on_time)
+
+
+def _instants(rule: Rule, first: int | None, horizon: int, now: int) -> tuple[list[int], int | None]:
+    """(instants from the horizon to now, the one after them); stops when there are more than are counted."""
+    seen: list[int] = []
+    at = rule.next_after(horizon - 1) if first is None else first
+    while at is not None and at <= now and len(seen) <= _MOST_COUNTED:
+        seen.append(at)
+        at = rule.next_after(at)
+    return seen, at
 
 
 def _lost(first: int, horizon: int, left: list[int], fire: tuple[int, ...]) -> Lost | None:

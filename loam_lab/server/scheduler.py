@@ -144,14 +144,15 @@ class Scheduler:
                 instant = self._store.now() + self._sweep_ms
             # While leases live, the beat must go on, so that a suspend is noticed.
             beat = None if instant is None else min(instant, self._store.now() + self._sweep_ms)
-            wait_s = None if beat is None else max(0.02, (beat - self._store.now()) / 1000)
+            wait_s = None if beat is None else max(0.001, (beat - self._store.now()) / 1000)
             if wait_s is None:
-                self._signals.wait([*times, LEASES], seen_all, None)
+                is_called = self._signals.wait([*times, LEASES], seen_all, None)
             else:
                 # A lease that was given meanwhile can wait for the next look.
-                self._signals.wait(times, seen, wait_s)
-            # Commits may come by the hundred a second; one look at the times serves them all.
-            self._ended.wait(_GATHER_S)
+                is_called = self._signals.wait(times, seen, wait_s)
+            if is_called:
+                # Commits may come by the hundred a second; one look at the times serves them all.
+                self._ended.wait(_GATHER_S)
             if wait_s is None:
                 self._last_beat = self._store.now()
 

@@ -45,7 +45,7 @@ def stored(row: Row) -> Stored:
             id=id_,
             namespace=namespace,
             name=name,
-            rule=rules.checked(_rule(read["rule"])),
+            rule=rules.well_formed(_rule(read["rule"])),
             template=_template(read["template"], payload, source),
             policy=_policy(read["policy"]),
             notice=_notice(read["notice"]),
