@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from loam_lab.cli import notebooks, runs
+from loam_lab.cli import notebooks, runs, typed
 from loam_lab.connect import Jobs
 from loam_lab.core import check, zones
 from loam_lab.errors import Invalid
@@ -26,8 +26,6 @@ _MISSED = {"latest": "MISSED_LATEST", "skip": "MISSED_SKIP", "all": "MISSED_ALL"
 _OVERLAP = {name: f"OVERLAP_{name.upper()}" for name in ("skip", "queue", "replace", "allow")}
 _ON = {name: f"ON_{name.upper()}" for name in ("failure", "success", "recovery", "missed")}
 _RUN = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -41,7 +39,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 RULE = _options(
     click.option("--cron", default="", help="Five fields, or @daily and the like."),
-    click.option("--every", default="", help="An interval: 90s, 15m, 6h, 1d."),
+    click.option("--every", default="", help="An interval: 90s, 15min, 6h, 1d."),
     click.option("--at", multiple=True, help="An instant, as 2027-01-31T06:00 in the zone; may be repeated."),
     click.option("--tz", default="", help="IANA zone; default UTC."),
     click.option("--start", default="", help="Nothing fires before this instant."),
@@ -83,7 +81,9 @@ def rule_of(given: dict[str, Any], *, before: api.Rule | None = None) -> api.Rul
     return api.Rule(
         cron=given["cron"] if is_new else was.cron,
         zone=zone,
-        every_ms=(length_ms(given["every"], field="--every") if given["every"] else 0) if is_new else was.every_ms,
+        every_ms=(typed.length_ms(given["every"], field="--every") if given["every"] else 0)
+        if is_new
+        else was.every_ms,
         at_ms=[instant(text, zone, field="--at") for text in given["at"]] if is_new else list(was.at_ms),
         start_ms=instant(given["start"], zone, field="--start") if given["start"] else was.start_ms,
         end_ms=instant(given["end"], zone, field="--end") if given["end"] else was.end_ms,
@@ -134,18 +134,6 @@ def _cell_spec(client: Jobs, run_id: str, params: dict[str, Any]) -> pb.JobSpec:
     return pb.JobSpec(task=pb.Task(engine="spark", name=task.name, payload=json.dumps(body).encode()))
 
 
-def length_ms(text: str, *, field: str) -> int:
-    """A length like 90s, 15m, 6h or 1d12h, in ms.
-
-    Raises:
-        Invalid: it is none.
-    """
-    parts = _LENGTH.findall(text.lower())
-    if not parts or _LENGTH.sub("", text.lower()).strip():
-        raise Invalid(f"{field} {text!r} is no length; write it like 90s, 15m, 6h or 1d", field=field)
-    return round(sum(float(many) * _UNITS[unit] for many, unit in parts))
-
-
 def instant(text: str, zone: str, *, field: str, end: bool = False) -> int:
     """An instant from ISO 8601; without an offset it is read in the zone. A date alone is its midnight, or its end.
 
@@ -170,9 +158,9 @@ def policy_of(given: dict[str, Any], *, before: api.TickPolicy | None = None) ->
         policy.overlap = api.OverlapPolicy[_OVERLAP[given["overlap"]]]
     policy.missed_cap = given["missed_cap"] or policy.missed_cap
     if given["look_back"]:
-        policy.look_back_ms = length_ms(given["look_back"], field="--look-back")
+        policy.look_back_ms = typed.length_ms(given["look_back"], field="--look-back")
     if given["jitter"]:
-        policy.jitter_ms = length_ms(given["jitter"], field="--jitter")
+        policy.jitter_ms = typed.length_ms(given["jitter"], field="--jitter")
     return policy
 
 

@@ -75,6 +75,7 @@ class EventKind(_Word):
     CANCEL_REQUESTED = "cancel_requested"
     ENDED = "ended"
     ATTEMPT_LOST = "attempt_lost"
+    DELETED = "deleted"
     SCHEDULE_CHANGED = "schedule_changed"
 
 

@@ -24,7 +24,7 @@ _ENV_NAMES = (
     "CONDA_PREFIX LD_LIBRARY_PATH DYLD_LIBRARY_PATH SSL_CERT_FILE SSL_CERT_DIR JAVA_HOME SPARK_HOME "
     "MPLBACKEND NO_PROXY no_proxy"
 )
-ENV_KEPT = frozenset(_ENV_NAMES.split())
+ENV_KEPT = frozenset([*_ENV_NAMES.split(), config.MARK])
 DIED = "ChildDied"
 READERS_SECONDS = 2.0
 
@@ -110,7 +110,8 @@ class Attempt:
                 stderr=subprocess.PIPE,
                 pass_fds=[theirs.fileno()],
                 cwd=cwd,
-                env=config.past_proxies(kept)
+                env=kept
+                | config.past_proxies(kept)
                 | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
                 | dict(env or {}),
                 start_new_session=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from protobuf import Oneof
@@ -25,11 +25,19 @@ _MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 _LEASE_BYTES = 8 * 1024 * 1024
 
 
+class LogUnread(Exception):
+    """A write of a run is in flight: what the catalog committed must be read before this can be recorded."""
+
+
 class Attempts(Calls):
-    """The operations under a lease."""
+    """The operations under a lease. What is called `…ing` checks a request and returns its operation on the store."""
 
     def extend(self, request: api.ExtendRequest, ctx: Context, /) -> api.ExtendResponse:
         """Keep leases, each on its own; a stalled run goes back to its own kernel."""
+        return self.store.write(self.extending(request, ctx))
+
+    def extending(self, request: api.ExtendRequest, ctx: Context) -> Callable[[Tx], api.ExtendResponse]:
+        """See `extend`."""
         who = self._who(ctx.request_headers)
         batch(len(request.tokens), field="tokens")
         tokens = [wire.token(message) for message in request.tokens]
@@ -56,16 +64,28 @@ class Attempts(Calls):
                 )
             return reply
 
-        return self.store.write(keep)
+        return keep
 
     def report(self, request: api.ReportRequest, ctx: Context, /) -> api.ReportResponse:
         """Store what attempts say, all or nothing; the answer names the snapshots that ended writes committed."""
-        who = self._who(ctx.request_headers)
-        batch(len(request.reports), field="reports")
         started = any(r.what is not None and r.what.field == "write_started" for r in request.reports)
         ended = any(r.what is not None and r.what.field == "write_ended" for r in request.reports)
         place = self.commits.place() if started else None
         found, head = self.commits.read(self.store.read(lambda r: r.last_commit())) if ended else ([], None)
+        return self.store.write(self.reporting(request, ctx, place=place, found=found, head=head))
+
+    def reporting(
+        self,
+        request: api.ReportRequest,
+        ctx: Context,
+        *,
+        place: int | None = None,
+        found: Sequence[records.Commit] = (),
+        head: int | None = None,
+    ) -> Callable[[Tx], api.ReportResponse]:
+        """See `report`; `place`, `found` and `head` are what was read of the catalog's log."""
+        who = self._who(ctx.request_headers)
+        batch(len(request.reports), field="reports")
 
         def keep(tx: Tx) -> api.ReportResponse:
             jobs = tx.jobs(who.namespace, [wire.token(report.token).job_id for report in request.reports])
@@ -77,34 +97,67 @@ class Attempts(Calls):
             snapshots = commit_log.store(tx, found)
             return api.ReportResponse(snapshots=[wire.snapshot(snapshot) for snapshot in snapshots])
 
-        return self.store.write(keep)
+        return keep
 
     def complete(self, request: api.CompleteRequest, ctx: Context, /) -> api.CompleteResponse:
         """Record how attempts ended, each on its own; lease the next batch where asked."""
+        try:
+            return self.store.write(self.completing(request, ctx))
+        except LogUnread:
+            # What an engine committed is known before the outcome is: no snapshot appears after it.
+            log = self.commits.read(self.store.read(lambda reader: reader.last_commit()))
+            return self.store.write(self.completing(request, ctx, log=log))
+
+    def completing(
+        self,
+        request: api.CompleteRequest,
+        ctx: Context,
+        *,
+        log: tuple[Sequence[records.Commit], int | None] | None = None,
+    ) -> Callable[[Tx], api.CompleteResponse]:
+        """See `complete`; `log` is what was read of the catalog's.
+
+        The operation raises LogUnread where the log must be read first.
+        """
         who = self._who(ctx.request_headers)
         batch(len(request.completions), field="completions")
         tokens = [wire.token(completion.token) for completion in request.completions]
         endings = [wire.ending(completion) for completion in request.completions]
         batch(len(request.reports), field="reports")
         last_words = [(wire.token(report.token), report) for report in request.reports]
-        # What an engine committed is known before the outcome is: no snapshot appears after it.
-        place = self.store.read(lambda r: r.last_commit() if r.any_write_open(t.job_id for t in tokens) else None)
-        found, head = self.commits.read(place) if place is not None else ([], None)
+        found, head = log or ((), None)
 
         def record(tx: Tx) -> api.CompleteResponse:
+            if log is None and tx.any_write_open(token.job_id for token in tokens):
+                raise LogUnread
             commit_log.store(tx, found)
             reporting = tx.jobs(who.namespace, [token.job_id for token, _ in last_words])
             for token, report in last_words:
                 if token.job_id in reporting and reporting[token.job_id].token == token:
                     self._keep_report(tx, reporting[token.job_id], report, place=None, head=None)
             results = self._end_plain(tx, who, tokens, endings)
-            results |= self._end(
-                tx, who, [(n, *e) for n, e in enumerate(zip(tokens, endings, strict=True)) if n not in results], head
-            )
+            others = [(n, tokens[n], ending) for n, ending in enumerate(endings) if n not in results]
+            results |= self._end(tx, who, others, head)
             leases = self._lease(tx, who, request.next) if request.next is not None else []
             return api.CompleteResponse(results=[results[n] for n in range(len(tokens))], leases=leases)
 
-        return self._once(who, request, record, api.CompleteResponse)
+        return self._repeatable(who, request, record, api.CompleteResponse)
+
+    def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
+        """Hand out what is ready, without waiting."""
+        return self.store.write(self.leasing(request, ctx))
+
+    def leasing(self, request: api.LeaseRequest, ctx: Context) -> Callable[[Tx], api.LeaseResponse]:
+        """See `lease_now`."""
+        who = self._who(ctx.request_headers)
+        lease_terms(request, self._lease_ms)
+        return self._repeatable(
+            who,
+            request,
+            lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)),
+            api.LeaseResponse,
+            keeps=lambda answer: bool(answer.leases),  # work that was not there is asked for again and again
+        )
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:
         limit, lease_ms = lease_terms(request, self._lease_ms)

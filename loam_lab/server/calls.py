@@ -68,6 +68,18 @@ class Calls:
             self.store.write(lambda tx: commit_log.store(tx, found))
 
     def _once(self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]) -> M:
+        return self.store.write(self._repeatable(who, request, operation, reply))
+
+    def _repeatable(
+        self,
+        who: Principal,
+        request: Message,
+        operation: Callable[[Tx], M],
+        reply: type[M],
+        *,
+        keeps: Callable[[M], bool] = lambda answer: True,
+    ) -> Callable[[Tx], M]:
+        """The operation of a request that may come again: a repeat gets the first answer that it `keeps`."""
         request_id: str = getattr(request, "request_id", "")
         check.text(request_id, field="request_id", most=100)
         digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
@@ -83,10 +95,11 @@ class Calls:
                     answer.leases = self._leases_again(tx, who, json.loads(found[2]))
                 return answer
             answer = operation(tx)
-            self._save(tx, who, request_id, digest, answer)
+            if keeps(answer):
+                self._save(tx, who, request_id, digest, answer)
             return answer
 
-        return self.store.write(run)
+        return run
 
     def _save(self, tx: Tx, who: Principal, request_id: str, digest: bytes, answer: Message) -> None:
         """Keep an answer; its leases by name only, since what they carry is in the store already."""

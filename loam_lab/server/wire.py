@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from protobuf import Oneof
@@ -48,44 +49,66 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
     task = spec.task
     if task is None:
         raise Invalid("job has no task", field="task")
-    check.json_text(task.payload or b"{}", field="task.payload", kind=dict)
+    payload = task.payload or b"{}"
+    check.json_text(payload, field="task.payload", kind=dict)
+    name, queue, limit_key, key = task.name, spec.queue or "default", spec.limit_key, spec.key
+    priority, timeout_ms, key_for_ms = spec.priority, spec.timeout_ms, spec.key_for_ms
+    _check_words(name, task.engine, queue, limit_key)
+    if priority or timeout_ms or key_for_ms:
+        check.number(key_for_ms, field="key_for_ms", least=0, most=31_536_000_000, unit=" ms")
+        check.number(priority, field="priority", least=-100, most=100)
+        check.number(timeout_ms, field="timeout_ms", least=0, most=31_536_000_000, unit=" ms")
     run_at = check.instant(spec.run_at_ms, field="run_at_ms") or now
-    expires_at = check.instant(spec.expires_at_ms, field="expires_at_ms")
-    if expires_at and expires_at <= max(run_at, now):
-        raise Invalid("expires_at_ms is not after run_at_ms and now: the job could never start", field="expires_at_ms")
-    key_for_ms = check.number(spec.key_for_ms, field="key_for_ms", least=0, most=31_536_000_000, unit=" ms")
-    priority = check.number(spec.priority, field="priority", least=-100, most=100)
+    if expires_at := spec.expires_at_ms:
+        check.instant(expires_at, field="expires_at_ms")
+        if expires_at <= max(run_at, now):
+            raise Invalid(
+                "expires_at_ms is not after run_at_ms and now: the job could never start", field="expires_at_ms"
+            )
     job = core.Job.new(
         {
             "seq": 0,
             "id": ids.new_id(now),
             "namespace": namespace,
-            "queue": check.word(spec.queue or "default", field="queue"),
+            "queue": queue,
             "state": core.State.READY,
             "rank": lifecycle.rank(run_at, priority),
             "run_at": run_at,
             "created_at": now,
             "retry": _retry(spec.retry),
-            "limit_key": check.text(spec.limit_key, field="limit_key", most=200, empty=True),
+            "limit_key": limit_key,
             "expires_at": expires_at or None,
         }
     )
     return core.NewJob(
         job,
-        engine=check.word(task.engine, field="task.engine"),
-        name=check.text(task.name, field="task.name"),
-        payload=task.payload or b"{}",
+        engine=task.engine,
+        name=name,
+        payload=payload,
         actor=actor,
         priority=priority,
-        timeout_ms=check.number(spec.timeout_ms, field="timeout_ms", least=0, most=31_536_000_000, unit=" ms"),
-        headers={
-            check.word(key, field="headers"): check.text(value, field=f"headers[{key}]", most=10_000, empty=True)
-            for key, value in spec.headers.items()
-        },
-        tags=tuple(check.word(tag, field="tags") for tag in spec.tags),
-        key=check.text(spec.key, field="key", most=500, empty=True),
+        timeout_ms=timeout_ms,
+        headers=_headers(spec.headers),
+        tags=tuple(check.word(tag, field="tags") for tag in spec.tags) if spec.tags else (),
+        key=check.text(key, field="key", most=500) if key else "",
         key_until=now + key_for_ms if key_for_ms else 0,
     )
+
+
+@lru_cache(1_000)
+def _check_words(name: str, engine: str, queue: str, limit_key: str) -> None:
+    """Jobs come in numbers with the same words: they are looked at once."""
+    check.word(queue, field="queue")
+    check.text(limit_key, field="limit_key", most=200, empty=True)
+    check.word(engine, field="task.engine")
+    check.text(name, field="task.name")
+
+
+def _headers(given: Mapping[str, str]) -> dict[str, str]:
+    return {
+        check.word(key, field="headers"): check.text(value, field=f"headers[{key}]", most=10_000, empty=True)
+        for key, value in given.items()
+    }
 
 
 _ONCE = core.RetryPolicy()
@@ -321,6 +344,11 @@ def snapshot(value: records.Snapshot) -> pb.Snapshot:
     )
 
 
+def output(value: records.StoredOutput) -> api.Output:
+    """An output as a message."""
+    return api.Output(place=value.place, epoch=value.epoch, output=value.output)
+
+
 def event(value: records.StoredEvent) -> pb.Event:
     """An event as a message."""
     message = pb.Event(
@@ -336,7 +364,8 @@ def event(value: records.StoredEvent) -> pb.Event:
         message=value.message,
         run_at_ms=value.run_at or 0,
     )
-    _DETAILS.get(value.kind, _no_detail)(message, value.detail or {})
+    if value.detail and value.kind in _DETAILS:
+        _DETAILS[value.kind](message, value.detail)
     return message
 
 
@@ -354,10 +383,6 @@ def _snapshot_detail(message: pb.Event, detail: dict[str, Any]) -> None:
         committed_at_ms=detail["committed_at"],
         claim=_CLAIM[detail["claim"]],
     )
-
-
-def _no_detail(message: pb.Event, detail: dict[str, Any]) -> None:
-    """Most events are whole without one."""
 
 
 _DETAILS: dict[str, Callable[[pb.Event, dict[str, Any]], None]] = {

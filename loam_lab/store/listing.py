@@ -13,9 +13,10 @@ from loam_lab.core.job import TERMINAL, State
 from loam_lab.store.records import Filter
 from loam_lab.store.sql import queries
 
-_NEWEST = 5_000
+_NEWEST = 500
 _MANY = 10_000
-_FEW = 100
+_FEW = 1_000
+_HAS_TEXT = "instr(lower((SELECT name FROM names n WHERE n.id = j.name_id)), lower(?)) > 0"
 # Where jobs that have not ended are found; the terms are those of the partial indexes.
 _LIVE = {
     State.BLOCKED: [("jobs_blocked", "j.state = 'blocked'")],
@@ -34,25 +35,24 @@ def seqs(db: sqlite3.Connection, which: Filter) -> list[int]:
     """The seqs of one page, newest first."""
     if not which.text:
         return _page(db, which)
+    # A text that is in many names is found among the newest runs.
+    newest = (which.before or int(db.execute(queries()["newest_seq"]).fetchone()[0]) + 1) - 1
+    found = _page(db, which, f"j.seq > ? AND {_HAS_TEXT}", newest - _NEWEST, which.text)
+    if len(found) == which.limit:
+        return found
+    # One that is in few, by each of these names; the others by all runs.
     like = db.execute(queries()["names_like"], {"namespace": which.namespace, "text": which.text})
     names = [row[0] for row in like]
-    if not names:
-        return []
-    # A text that is in many names is in many of the newest runs; one that is in few is looked for by each name.
-    if len(names) > _FEW:
-        newest = (which.before or int(db.execute(queries()["newest_seq"]).fetchone()[0]) + 1) - 1
-        also = "j.seq > ? AND j.name_id IN (SELECT value FROM json_each(?))"
-        found = _page(db, which, also, newest - _NEWEST, json.dumps(names))
-        if len(found) == which.limit:
-            return found
-    return _page(db, which, names=names)
+    if len(names) <= _FEW:
+        return _page(db, which, names=names) if names else []
+    return _page(db, which, "j.name_id IN (SELECT value FROM json_each(?))", json.dumps(names))
 
 
 def count(db: sqlite3.Connection, which: Filter) -> int:
     """How many runs a filter means."""
     terms, parameters = _terms(db, which)
     if which.text:
-        terms.append("instr(lower((SELECT name FROM names n WHERE n.id = j.name_id)), lower(?)) > 0")
+        terms.append(_HAS_TEXT)
         parameters.append(which.text)
     row = db.execute(
         f"SELECT count(*) FROM jobs j WHERE {' AND '.join(terms)}",  # noqa: S608 - fixed words only

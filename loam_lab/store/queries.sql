@@ -123,6 +123,9 @@ SELECT j.id, j.seq, j.epoch, j.attempt_epoch
 SELECT 1 FROM jobs j JOIN writes w ON w.seq = j.seq
  WHERE j.id IN (SELECT value FROM json_each(?)) AND w.ended IS NULL LIMIT 1;
 
+-- any_engine_open --
+SELECT 1 FROM jobs WHERE state = 'running' AND engine_open = 1 LIMIT 1;
+
 -- job_by_seq --
 SELECT {head} FROM jobs WHERE seq = ?;
 
@@ -440,8 +443,12 @@ DELETE FROM steps WHERE seq = ?;
 -- forget_key --
 DELETE FROM job_keys WHERE seq = ?;
 
--- forget_events_of --
-DELETE FROM events WHERE seq = ?;
+-- hush_events --
+-- The events of a deleted job stay in their places, so that no watcher finds a hole; their words go.
+UPDATE events
+   SET message = '', actor = CASE WHEN :purge THEN '' ELSE actor END,
+       detail = CASE WHEN kind = 'table_written' AND NOT :purge THEN detail END
+ WHERE seq = :seq AND job_id = :id;
 
 -- forget_snapshot_runs --
 DELETE FROM snapshot_runs WHERE seq = ?;
@@ -463,7 +470,9 @@ DELETE FROM names WHERE id = :id AND NOT EXISTS (SELECT 1 FROM jobs WHERE name_i
 
 -- forget_events --
 -- Old events go in one piece from the beginning, so that a watcher finds a gap and never a hole.
-DELETE FROM events WHERE cursor IN (SELECT cursor FROM events WHERE at < ? ORDER BY cursor LIMIT ?);
+DELETE FROM events WHERE cursor IN (
+  SELECT cursor FROM (SELECT cursor, at FROM events ORDER BY cursor LIMIT :limit)
+   WHERE at < :before OR cursor <= :through);
 
 -- last_commit --
 SELECT coalesce(max(place), 0) FROM snapshots;
@@ -528,6 +537,7 @@ SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, det
 SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail
   FROM events
  WHERE seq = ? AND cursor > ?
+   AND job_id = ?           -- the place of a purged job is given to the next one
  ORDER BY cursor
  LIMIT ?;
 
@@ -543,3 +553,21 @@ SELECT value FROM meta WHERE key = ?;
 -- set_meta --
 INSERT INTO meta (key, value) VALUES (?, ?)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- unreadable_rows --
+-- (table, column, job id) of rows whose JSON is none.
+SELECT 'bodies', 'headers', j.id FROM bodies b JOIN jobs j ON j.seq = b.seq WHERE NOT json_valid(b.headers)
+ UNION ALL
+SELECT 'bodies', 'payload', j.id FROM bodies b JOIN jobs j ON j.seq = b.seq
+ WHERE b.payload <> x'' AND NOT json_valid(CAST(b.payload AS TEXT))
+ UNION ALL
+SELECT 'attempts', 'failure', j.id FROM attempts a JOIN jobs j ON j.seq = a.seq
+ WHERE a.failure IS NOT NULL AND NOT json_valid(a.failure)
+ UNION ALL
+SELECT 'outcomes', 'failure', j.id FROM outcomes o JOIN jobs j ON j.seq = o.seq
+ WHERE o.failure IS NOT NULL AND NOT json_valid(o.failure)
+ UNION ALL
+SELECT 'progress', 'record', j.id FROM progress p JOIN jobs j ON j.seq = p.seq WHERE NOT json_valid(p.record)
+ UNION ALL
+SELECT 'events', 'detail', e.job_id FROM events e WHERE e.detail IS NOT NULL AND NOT json_valid(e.detail)
+ LIMIT 1000;

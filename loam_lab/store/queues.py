@@ -76,9 +76,17 @@ def next_jobs(tx: Tx, namespace: str, name: str, count: int, *, engines: Sequenc
     bucket = picking.allowance(found.limits, found.bucket, tx.now)
     free = picking.room(found.limits, sum(running.values()), bucket, count)
     picked = picking.pick(waiting, running, found.limits, free, now=tx.now)
-    if bucket is not None:
+    if bucket is not None and picked:
         tx.execute("set_bucket", (bucket.level - len(picked), bucket.at, namespace, name))
     return picked
+
+
+def rate_allows_at(found: Settings, now: int) -> int | None:
+    """When the rate of a queue lets one more job start; None where there is no rate, or it does already."""
+    bucket = picking.allowance(found.limits, found.bucket, now)
+    if bucket is None or bucket.level >= 1.0:
+        return None
+    return picking.next_allowed_at(found.limits, bucket)
 
 
 def is_full(reader: Reader, namespace: str, name: str, more: int) -> bool:

@@ -54,6 +54,10 @@ class Reader:
         """Whether one of those jobs has a write in flight."""
         return self._db.execute(self._q["any_write_open"], (json.dumps(list(ids)),)).fetchone() is not None
 
+    def any_engine_open(self) -> bool:
+        """Whether some running job has an engine session that is in use, or is to be quieted."""
+        return self._db.execute(self._q["any_engine_open"]).fetchone() is not None
+
     def full_id(self, namespace: str, prefix: str) -> str:
         """The one job id that begins with `prefix`.
 
@@ -156,21 +160,23 @@ class Reader:
         """Outputs of a run after a place, in order."""
         return [records.StoredOutput(*row) for row in self._db.execute(self._q["outputs_after"], (seq, after, limit))]
 
-    def events(self, namespace: str, after: int, limit: int, *, seq: int | None = None) -> list[records.StoredEvent]:
+    def events(self, namespace: str, after: int, limit: int, *, job: Job | None = None) -> list[records.StoredEvent]:
         """Events after a cursor, of the namespace or of one job."""
-        if seq is None:
+        if job is None:
             found = self._db.execute(self._q["events_after"], (after, namespace, limit))
         else:
-            found = self._db.execute(self._q["events_of_job_after"], (seq, after, limit))
+            found = self._db.execute(self._q["events_of_job_after"], (job.seq, after, job.id, limit))
         return [_event(row) for row in found]
 
     def last_cursor(self) -> int:
         """The cursor of the newest event there ever was."""
         return int(self._db.execute(self._q["last_cursor"]).fetchone()[0])
 
-    def first_cursor(self) -> int:
-        """The cursor of the oldest event that is still there, 0 for none."""
-        return int(self._db.execute(self._q["first_cursor"]).fetchone()[0])
+    def is_gap(self, after: int) -> bool:
+        """Whether events after a cursor are gone. From 0 none is missed: the beginning is wherever the log begins."""
+        last = self.last_cursor()
+        first = self._db.execute(self._q["first_cursor"]).fetchone()[0] or last + 1
+        return after > last or bool(after and first > after + 1)
 
     def last_commit(self) -> int:
         """The place up to which the catalog's log has been read."""
@@ -220,11 +226,11 @@ _RUN = (
 
 
 def _headers(text: str) -> dict[str, str]:
-    return json.loads(text) if text != "{}" else {}
+    return rows.parsed(text, {}) if text != "{}" else {}
 
 
 def _event(row: rows.Row) -> records.StoredEvent:
-    fields: list[Any] = [*row[:10], json.loads(row[10]) if row[10] else None]
+    fields: list[Any] = [*row[:10], rows.parsed(row[10], None) if row[10] else None]
     return records.StoredEvent(*fields)
 
 
@@ -239,11 +245,11 @@ def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
         actor,
         priority,
         timeout_ms,
-        json.loads(headers),
+        _headers(headers),
         tuple(json.loads(tags)),
         root_id,
         retry_of,
-        json.loads(progress) if progress else None,
+        rows.parsed(progress, None) if progress else None,
         payload if with_payload else b"",
         bool(tombstone),
     )

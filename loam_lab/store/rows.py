@@ -145,9 +145,17 @@ def failure_text(failure: Failure | None) -> str | None:
     )
 
 
+def parsed(text: str, instead: Any) -> Any:
+    """Stored JSON; a row that is damaged gives `instead` and the others go on. `loam doctor` names it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return instead
+
+
 def failure(text: str | None) -> Failure | None:
     """A failure from the JSON that is stored."""
     if not text:
         return None
-    record = json.loads(text)
+    record = parsed(text, {"kind": "Unreadable", "message": "its record is damaged. See: loam doctor"})
     return Failure(record["kind"], record["message"], record.get("traceback", ""), record.get("permanent", False))

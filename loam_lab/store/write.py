@@ -20,6 +20,8 @@ TIMES: Topic = "times"
 """Something may be due, or wait for a worker, earlier than anybody knew."""
 LEASES: Topic = "leases"
 """A lease was given or kept: only a scheduler that sleeps for good must know."""
+OUTPUTS: Topic = "outputs"
+"""A run printed or displayed something."""
 
 
 def event_topic(kind: str) -> Topic:
@@ -158,7 +160,7 @@ class Tx(Reader):
         self._append(change.events, same.seqs)
         self._tell([(after, change.events)])
 
-    def record(self, job: Job, kind: EventKind, detail: dict[str, object]) -> None:
+    def record(self, job: Job, kind: EventKind, detail: dict[str, object] | None = None, *, actor: str = "") -> None:
         """Append an event that does not change the job's state."""
         self._db.execute(
             self._q["insert_event"],
@@ -171,10 +173,10 @@ class Tx(Reader):
                 job.state,
                 job.hold,
                 job.epoch,
-                "",
+                actor,
                 "",
                 None,
-                json.dumps(detail),
+                json.dumps(detail) if detail else None,
             ),
         )
         self.topics |= {EVENTS, event_topic(kind)}
@@ -187,7 +189,7 @@ class Tx(Reader):
     def save_output(self, job: Job, index: int, output: bytes) -> None:
         """Keep one output of the open attempt; a repeat is stored once."""
         self._db.execute(self._q["insert_output"], (job.seq, job.attempt_epoch, index, output))
-        self.topics.add(EVENTS)
+        self.topics.add(OUTPUTS)
 
     def set_session(self, job: Job, session: str, endpoint: str) -> None:
         """Remember which engine session the open attempt uses, so that it can be quieted."""

@@ -1,6 +1,7 @@
 """Schedules and notebooks with real servers, workers and kernels: five servers, kills, files that change."""
 
 import json
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -184,7 +185,7 @@ BAD = [
     (("n.ipynb", "--cwd", "/none"), "is not a folder here"),
     (("n.ipynb", "--cron", "0 0 30 2 *"), "never fires"),
     (("n.ipynb", "--cron", "@daily", "--tz", "Berlin"), "Europe/Berlin"),
-    (("n.ipynb", "--every", "soon"), "write it like 90s"),
+    (("n.ipynb", "--every", "soon"), "is not a length of time"),
     (("n.ipynb", "--at", "tomorrow"), "write it like 2027-01-31T06:00"),
     (("n.ipynb", "--cron", "@daily", "--start", "2027-02-01", "--end", "2027-01-01"), "end is not after start"),
     (("n.ipynb",), "takes one of cron, every and at"),
@@ -219,6 +220,17 @@ def test_a_schedule_is_edited_paused_resumed_and_deleted_by_name(home):
     assert home.here("schedule", "resume", "daily", "--json").json["paused"] is False
     home.here("schedule", "delete", "daily")
     assert "no schedules" in home.here("schedule", "list").out
+
+
+def test_the_doctor_names_a_schedule_whose_row_is_bad(home):
+    home.file("n.ipynb", notebook_of("1"))
+    for name in ("good", "bad"):
+        home.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "--name", name)
+    with sqlite3.connect(home.path / "jobs.db") as db:
+        db.execute("UPDATE schedules SET record = '{' WHERE name = 'bad'")
+    said = home.here("doctor", code=None).out
+    assert "schedule 'bad'" in said
+    assert "'good'" not in said
 
 
 def test_a_preview_needs_no_server(home):
