@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from asking import complete, enqueue, get, lease, spec
+from asking import complete, enqueue, events, get, lease, spec
 
 from loam_lab.core import schedule as core
 from loam_lab.errors import Conflict, Invalid, NotFound
@@ -449,14 +449,8 @@ def test_the_server_stays_while_a_schedule_is_active(lab, jobs):
 def test_watchers_hear_of_changed_schedules(lab, jobs):
     made = create(jobs)
     jobs.pause_schedule(api.PauseScheduleRequest(schedule_id=made.id))
-    heard = lab.service.watch_next(service_pb.WatchRequest(kinds=[pb.EventKind.SCHEDULE_CHANGED]), Caller(), 0)[
-        0
-    ].events
+    heard = events(lab, kinds=[pb.EventKind.SCHEDULE_CHANGED])
     assert [(one.schedule_id, one.message) for one in heard] == [(made.id, "created"), (made.id, "paused")]
-
-
-class Caller:
-    request_headers = {"authorization": "Bearer default/tester"}  # noqa: RUF012 - a constant
 
 
 # -- figures --
