@@ -132,6 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         settings = config.load({"home": options.home, "slots": options.slots})
+        if not settings.url:
+            os.environ["LOAM_HOME"] = str(settings.home)  # the kernels of notebooks find the same server
         jobs = connect(
             settings, name=f"worker-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}", start=False
         )

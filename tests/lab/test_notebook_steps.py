@@ -1,6 +1,7 @@
 """Repair: a retried notebook restores its steps, unless code or inputs changed; and says what ran again."""
 
 import json
+from pathlib import Path
 
 import pytest
 from homes import Home
@@ -56,6 +57,20 @@ def test_a_retry_restores_steps_and_calls_and_runs_the_failed_cell_again(home):
     other = retry(home, failed, json.dumps(payload).encode())
     assert states(other) == [STATE.CELL_OK] * 4
     assert home.text(other.job.id) == "loading\ndoubling\nsum 20 {'EUR': 1.1}\n"
+
+
+def test_the_first_notebook_runs_as_a_job_and_its_spark_cells_are_tied_to_it(home):
+    source = (Path(__file__).parents[2] / "notebooks" / "01_first_run.ipynb").read_text()
+    home.file("first.ipynb", source)
+    run_id = home.here(
+        "run", "submit", "first.ipynb", "--cwd", str(Path(__file__).parents[2] / "notebooks"), "--json"
+    ).json["id"]
+    found = home.ended(run_id, 400)
+    assert found.job.state is pb.JobState.SUCCEEDED, found.job.error
+    listed = home.client().list(api.ListRequest(engine="spark", limit=100)).jobs
+    tied = [job for job in listed if job.headers.get("loam.parent") == run_id]
+    assert len(tied) >= 3
+    assert {job.state for job in tied} == {pb.JobState.SUCCEEDED}
 
 
 def test_without_steps_a_retry_runs_the_whole_notebook_and_says_so(home):
