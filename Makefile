@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u LOAM_URL -u LOAM_TOKEN
 
-.PHONY: help demo lab test check gen bench cover test-faults test-versions clean
+.PHONY: help demo lab test check gen bench cover test-faults test-versions bench-scheduler clean
 
 help:
 	@echo "make demo         the first notebook, executed on real data, its results printed"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-versions  the core's tests on each of Python 3.11 to 3.13 that is here"
 	@echo "make cover        every branch of core and store is run by a test"
 	@echo "make bench        the benchmarks of docs/benchmarks.md"
+	@echo "make bench-scheduler  notebooks as jobs, beside jupyter-scheduler"
 	@echo "make gen          generate the contract's code again"
 
 $(BIN)/python:
@@ -69,6 +70,11 @@ test-versions:
 	    $(RUN) .venv-$$version/bin/python -m pytest -m "not faults" tests/core tests/jobs tests/house || exit 1; \
 	  else echo "== python$$version is not here"; fi; \
 	done
+
+# Beside jupyter-scheduler, which is installed for this alone.
+bench-scheduler: $(VENV)/.test
+	$(BIN)/python -m pip install -q -e '.[bench]'
+	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.bench scheduler
 
 bench: $(VENV)/.test
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.bench

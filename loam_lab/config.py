@@ -52,6 +52,7 @@ class Config:
     `keep_events` how much of the event log stays for watchers that were away. 0 keeps everything. `engine_idle_ms` is
     how long Sail and the catalog go on after the last kernel or worker that held them. `catalog_uri` names an Iceberg
     REST catalog to use instead of the embedded one; `catalog_token` says where its credential is: env:NAME, file:PATH.
+    `mail_url` (smtp://[user@]host:port) is where notices are handed in; its password is LOAM_MAIL_PASSWORD.
     """
 
     home: Path
@@ -72,6 +73,8 @@ class Config:
     keep_bytes: int = 0
     keep_event_days: int = 30
     keep_events: int = 1_000_000
+    mail_url: str = ""
+    mail_from: str = ""
 
 
 _KEYS = {field.name: field for field in fields(Config)}

@@ -11,8 +11,8 @@ from pathlib import Path
 from loam_lab import config
 from loam_lab.cli import words
 from loam_lab.cli.findings import Finding, note, ok, wrong
-from loam_lab.store import damage
-from loam_lab.store.sql import migrations
+from loam_lab.store import damage, schedules
+from loam_lab.store.sql import SCHEDULE, migrations
 
 _SKEW_MS = 60_000
 _SHOWN = 10
@@ -60,6 +60,9 @@ def _look(db: sqlite3.Connection, path: Path) -> Iterator[Finding]:
             f"{row.table} of run {row.job_id} cannot be read ({row.column}); the others go on without it",
             f"loam run cancel {row.job_id} (if it has not ended), then: loam run delete {row.job_id} --purge",
         )
+    for one in _broken_schedules(db)[:_SHOWN]:
+        mend = f"loam schedule edit {one.id} --what FILE --cron …, or: loam schedule delete {one.id}"
+        yield wrong("schedules", f"schedule {one.name!r} ({one.id}) does not fire, all others do: {one.why}", mend)
     if len(rows) > _SHOWN:
         yield wrong("store", f"{len(rows) - _SHOWN} more rows cannot be read", "mend the first ones, then ask again")
     last = db.execute("SELECT at FROM events ORDER BY cursor DESC LIMIT 1").fetchone()
@@ -71,3 +74,9 @@ def _look(db: sqlite3.Connection, path: Path) -> Iterator[Finding]:
         yield wrong("clock", said, "set the clock right; what is due waits until it has caught up")
     else:
         yield ok("clock", words.instant(int(time.time() * 1000)))
+
+
+def _broken_schedules(db: sqlite3.Connection) -> list[schedules.Broken]:
+    """Rows that cannot be read, whether a server has come upon them yet or not."""
+    found = (schedules.stored(row) for row in db.execute(f"SELECT {SCHEDULE} FROM schedules"))  # noqa: S608
+    return [one for one in found if isinstance(one, schedules.Broken)]

@@ -27,6 +27,8 @@ class _Lazy(click.Group):
         "magics": ("magics", "Load the extension in every kernel, or no more."),
         "queue": ("queues", "List, pause, resume, limit and purge queues."),
         "run": ("run", "Submit, list, watch, retry, cancel and delete runs."),
+        "schedule": ("schedules", "Run notebooks, files and tasks at their times."),
+        "service": ("service", "Have the server always on."),
         "table": ("tables", "List and show Iceberg tables."),
         "worker": ("worker", "Run the tasks of a module."),
     }
@@ -69,14 +71,15 @@ def cli(ctx: click.Context, home: str | None) -> None:
 
 @cli.command()
 @click.option("--foreground", is_flag=True, help="Serve here until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="With --foreground: do not end when nobody needs it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def up(ctx: click.Context, foreground: bool, as_json: bool) -> None:
+def up(ctx: click.Context, foreground: bool, keep: bool, as_json: bool) -> None:
     """Start the server of LOAM_HOME, unless it runs."""
     if foreground:
         from loam_lab.server.main import main as serve
 
-        sys.exit(serve(["--home", str(config.load(_flags(ctx)).home)]))
+        sys.exit(serve(["--home", str(config.load(_flags(ctx)).home), *(["--keep"] if keep else [])]))
     _say_status(ctx.obj(), as_json=as_json)
 
 

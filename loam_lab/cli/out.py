@@ -31,8 +31,10 @@ Exit codes:
   130  interrupted"""
 _CODES = ((errors.Invalid, USAGE), (errors.NotFound, NOT_FOUND), (errors.Unavailable, NO_SERVER))
 _TEXT_IN_BYTES = frozenset({"payload", "result", "summary", "output"})
-_ENUM_PREFIXES = re.compile(r"^(JOB_STATE_|ATTEMPT_|EVENT_KIND_)?([A-Z][A-Z_]*)$")
-_ENUM_FIELDS = frozenset({"state", "hold", "end", "claim", "kind"})
+_ENUM_PREFIXES = re.compile(
+    r"^(JOB_STATE_|ATTEMPT_|EVENT_KIND_|MISSED_|OVERLAP_|NOTICE_KIND_|ON_|BACKFILL_|CELL_|ARTIFACT_)?([A-Z][A-Z_]*)$"
+)
+_ENUM_FIELDS = frozenset({"state", "hold", "end", "claim", "kind", "how", "missed", "overlap", "on"})
 _COUNTS = frozenset(
     {"epoch", "done", "total", "place", "next", "count", "waiting", "scheduled", "running", "dead_letters", "ready"}
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from loam_lab.cli import complete, follow, out, words
+from loam_lab.cli import complete, follow, notebooks, out, words
 from loam_lab.connect import Jobs
 from loam_lab.core import check
 from loam_lab.errors import Invalid
@@ -44,10 +44,15 @@ def run() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", help="What people read; default: the file's name.")
 @click.option("--queue", default="default", show_default=True, help="The queue to wait in.")
-@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; the value is JSON or text.")
+@click.option(
+    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; the value is JSON or text."
+)
 @click.option("--retries", type=int, default=0, show_default=True, help="How often to try again after an error.")
 @click.option("--no-rerun", is_flag=True, help="Do not run it once more when its worker was lost.")
 @click.option("--timeout", type=float, default=0, help="Seconds that one attempt may run; 0: no limit.")
+@click.option("--kernel", default="", help="Of a notebook; default: its own.")
+@click.option("--cwd", type=click.Path(path_type=Path), help="Where a notebook runs; default: its own folder.")
+@click.option("--cell-timeout", type=float, default=0, help="Seconds that one cell may run; 0: no limit.")
 @click.option("--tag", "tags", multiple=True, help="A tag to find it by; may be repeated.")
 @click.option("--wait", is_flag=True, help="Wait for the end, show the output, exit as the run did.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -61,14 +66,24 @@ def submit(
     retries: int,
     no_rerun: bool,
     timeout: float,
+    kernel: str,
+    cwd: Path | None,
+    cell_timeout: float,
     tags: tuple[str, ...],
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Run FILE, a Python program, in a worker: `spark` and `params` are there, and it survives this terminal."""
+    """Run FILE, a Python program or a notebook, in a worker; it survives this terminal.
+
+    In a program `spark` and `params` are there; a notebook takes the parameters of its cell tagged "parameters".
+    """
     if name is not None:
         check.text(name, field="--name")
-    spec = file_spec(file, name=name, params=read_params(params))
+    given = read_params(params)
+    if file.suffix == notebooks.SUFFIX:
+        spec = notebooks.notebook_spec(file, given, name=name, kernel=kernel, cwd=cwd, cell_timeout_s=cell_timeout)
+    else:
+        spec = file_spec(file, name=name, params=given)
     spec.queue = check.word(queue, field="--queue")
     spec.tags.extend(check.word(tag, field="--tag") for tag in tags)
     spec.timeout_ms = timeout_ms(timeout)
@@ -189,6 +204,25 @@ def cancel(jobs: Any, run_ids: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"{job.id[:13]}  {_asked(job)}")
 
 
+@run.command("export")
+@click.argument("run_id")
+@click.option("--to", "form", type=click.Choice(["html", "ipynb"]), default="html", show_default=True, help="As what.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; default: named by the run.")
+@click.option("--no-code", is_flag=True, help="Leave the cells' code out of the page.")
+@click.pass_obj
+def export(jobs: Any, run_id: str, form: str, output: Path | None, no_code: bool) -> None:
+    """Write the executed notebook of a run to a file, as a page or as a notebook."""
+    import nbformat
+
+    notebook, found = notebooks.executed(jobs(), run_id)
+    job = found.job or pb.Job()
+    name = job.task.name if job.task is not None else "notebook"
+    target = output or Path(f"{Path(name).stem}-{job.id[:13]}.{form}")
+    page = notebooks.html(notebook, title=name, with_code=not no_code) if form == "html" else nbformat.writes(notebook)
+    target.write_text(page, encoding="utf-8")
+    click.echo(str(target))
+
+
 def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | None = None) -> pb.JobSpec:
     """A Python file as a job: its text as it is now, with this interpreter and working directory.
 
@@ -301,6 +335,7 @@ def summary(found: api.GetResponse) -> str:
         for s in found.snapshots
         if s.snapshot_id
     ]
+    lines += [words.plain(line) for line in (*notebooks.source_lines(found), *notebooks.cell_lines(found))]
     if len(found.attempts) > 1:
         lines.append(f"ran {len(found.attempts)} times: " + ", ".join(_attempt(a, now) for a in found.attempts))
     return "\n".join(lines)

@@ -76,6 +76,7 @@ class EventKind(_Word):
     ENDED = "ended"
     ATTEMPT_LOST = "attempt_lost"
     DELETED = "deleted"
+    SCHEDULE_CHANGED = "schedule_changed"
 
 
 class RetryPolicy(NamedTuple):

@@ -46,6 +46,8 @@ class Transition:
 
 _S, _H = State, Hold
 TRANSITIONS = (
+    Transition(_S.BLOCKED, _H.NONE, "unblock", (_S.SCHEDULED, _S.READY), "what it waited for has ended"),
+    Transition(_S.BLOCKED, _H.NONE, "cancel", (_S.CANCELLED,), "nothing ran, so it ends at once"),
     Transition(_S.SCHEDULED, _H.NONE, "due", (_S.READY,), "`run_at` has come"),
     Transition(_S.SCHEDULED, _H.NONE, "cancel", (_S.CANCELLED,), "nothing ran, so it ends at once"),
     Transition(_S.READY, _H.NONE, "lease", (_S.RUNNING,), "epoch + 1, an attempt begins"),
@@ -96,9 +98,9 @@ def rank(run_at: int, priority: int) -> int:
     return run_at - priority * PRIORITY_STEP_MS
 
 
-def enqueue(job: Job, *, actor: str, now: int) -> Change:
-    """Accept a job: ready, or scheduled when `run_at` is still to come."""
-    state = State.SCHEDULED if job.run_at > now else State.READY
+def enqueue(job: Job, *, actor: str, now: int, blocked: bool = False) -> Change:
+    """Accept a job: ready, scheduled when `run_at` is still to come, or blocked by others that have not ended."""
+    state = State.BLOCKED if blocked else State.SCHEDULED if job.run_at > now else State.READY
     accepted = job if state is job.state else job.but(state=state)
     return Change(job, accepted, events=(Event(EventKind.ENQUEUED, actor=actor),))
 
@@ -106,6 +108,12 @@ def enqueue(job: Job, *, actor: str, now: int) -> Change:
 def due(job: Job) -> Change:
     """A scheduled job whose time has come waits for a worker."""
     return Change(job, _move(job, "due", State.READY), events=(Event(EventKind.DUE),))
+
+
+def unblock(job: Job, *, now: int) -> Change:
+    """What the job waited for has ended: it is ready, or waits for its own time."""
+    state = State.SCHEDULED if job.run_at > now else State.READY
+    return Change(job, _move(job, "unblock", state), events=(Event(EventKind.DUE),))
 
 
 def lease(

@@ -69,6 +69,7 @@ class LoamMagics(Magics):  # type: ignore[misc]
         %loam run list|show|watch|result|retry|cancel|delete …    (runs: the same as run list)
         %loam table list | table show NAME               (table NAME: the same as table show NAME)
         %loam queue list|show|pause|resume|limit|purge … and %loam dead list|show|redrive|dismiss …
+        %%loam step NAME -o a,b                          a step: a retry of the run restores a and b
         %loam session new                                a fresh Spark session for the next cell
         %loam status | up | down | doctor
         """
@@ -76,8 +77,12 @@ class LoamMagics(Magics):  # type: ignore[misc]
             words = shlex.split(line)
         except ValueError as error:
             raise UsageError(f"%loam {line}: {error}") from None
+        if cell is not None and words[:1] == ["step"]:
+            self._step(line.split("step", 1)[1], cell)
+            return
         if cell is not None:
-            raise UsageError(f"%%loam {words[0] if words else ''}: no such cell; known: %%loam spark. See %loam?")
+            known = "known: %%loam spark, %%loam step. See %loam?"
+            raise UsageError(f"%%loam {words[0] if words else ''}: no such cell; {known}")
         if not words:
             raise UsageError(
                 "%loam: say what: run list, run show ID, table list, table show NAME, session new. See %loam?"
@@ -89,6 +94,11 @@ class LoamMagics(Magics):  # type: ignore[misc]
             self._command(words)
         except LoamError as error:
             raise UsageError(str(error)) from None
+
+    def _step(self, line: str, cell: str) -> None:
+        from loam_lab.lab import steps
+
+        steps.run_cell(self.shell, line, cell)
 
     def _session(self, words: list[str]) -> None:
         if words != ["new"]:

@@ -13,11 +13,12 @@ from loam_lab.core import job as core
 from loam_lab.errors import Fenced, Invalid, NotFound
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import blobs, wire
 from loam_lab.server import commits as commit_log
-from loam_lab.server import wire
+from loam_lab.server import schedule_wire as swire
 from loam_lab.server.auth import Principal
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, batch, held, lease_length
-from loam_lab.store import queues, records, steps
+from loam_lab.store import notebooks, queues, records, retention, steps
 from loam_lab.store.write import Tx
 
 _MAX_OUTPUT_BYTES = 4 * 1024 * 1024
@@ -252,9 +253,19 @@ class Attempts(Calls):
                 tx.apply([change])
                 tx.set_session(job, session.session, session.endpoint)
                 return change.after
+            case Oneof(field="cell", value=pb.Cell() as cell):
+                notebooks.save_cell(tx, job, swire.cell(cell))
+            case Oneof(field="artifact", value=pb.Artifact() as artifact):
+                if replaced := notebooks.save_artifact(tx, job, swire.artifact(artifact)):
+                    self._forget_blob(tx, replaced)
             case _:
                 raise Invalid("report says nothing: progress, output, write_started, …", field="what")
         return job
+
+    def _forget_blob(self, tx: Tx, sha256: str) -> None:
+        """A value that was replaced goes, unless another job has it; should this not commit, it is written again."""
+        if self._blobs is not None and not retention.is_needed(tx, sha256):
+            blobs.forget(self._blobs, [sha256])
 
 
 def _is_plain(ending: core.Ending) -> TypeGuard[core.Succeeded]:

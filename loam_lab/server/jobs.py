@@ -27,6 +27,7 @@ from loam_lab.server.calls import Context, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
 from loam_lab.server.look import Look
 from loam_lab.server.queues import Queues
+from loam_lab.server.schedules import Schedules
 from loam_lab.server.signals import Deadline, Signals
 from loam_lab.server.steps import Steps
 from loam_lab.store import keys, queues
@@ -60,7 +61,7 @@ class Desk(Protocol):
         ...
 
 
-class LocalJobs(Attempts, Queues, Ended, Steps, Look):
+class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules):
     """The jobs service over a store. `stop` ends the server, `stays` says why it does not end by itself."""
 
     def __init__(

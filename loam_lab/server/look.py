@@ -9,9 +9,10 @@ from loam_lab.core import check
 from loam_lab.core.job import State
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import schedule_wire as swire
 from loam_lab.server import wire
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, id_prefix
-from loam_lab.store import queues
+from loam_lab.store import notebooks, queues
 from loam_lab.store.read import Reader
 from loam_lab.store.write import EVENTS, OUTPUTS, Topic, event_topic
 
@@ -42,6 +43,8 @@ class Look(Calls):
                 outcome=wire.outcome(reader.outcome(job.seq)),
                 snapshots=[wire.snapshot(snapshot) for snapshot in reader.snapshots_of_job(job)],
                 position=queues.position(reader, job) if job.state is State.READY else 0,
+                cells=[swire.cell_message(cell) for cell in notebooks.cells(reader, job.seq)],
+                artifacts=[swire.artifact_message(artifact) for artifact in notebooks.artifacts(reader, job.seq)],
             )
 
         return self.store.read(look)

@@ -354,9 +354,10 @@ def event(value: records.StoredEvent) -> pb.Event:
     message = pb.Event(
         cursor=str(value.cursor),
         at_ms=value.at,
-        job_id=value.job_id,
+        job_id=value.job_id if value.state else "",
+        schedule_id="" if value.state else value.job_id,
         kind=_EVENT[value.kind],
-        state=_STATE_TO_PB[core.State(value.state)],
+        state=_STATE_TO_PB[core.State(value.state)] if value.state else pb.JobState.UNSPECIFIED,
         hold=_HOLD[value.hold],
         epoch=value.epoch,
         actor=value.actor,

@@ -315,7 +315,8 @@ SELECT s.size FROM steps s JOIN bodies b ON b.root_id = s.root_id
  WHERE b.seq = ? AND s.sha256 = ? AND s.namespace = ?;
 
 -- blob_is_needed --
-SELECT EXISTS (SELECT 1 FROM blobs WHERE sha256 = ?);
+SELECT EXISTS (SELECT 1 FROM blobs WHERE sha256 = :sha256)
+    OR EXISTS (SELECT 1 FROM schedules WHERE source = :sha256 AND source <> '');
 
 -- forget_body --
 UPDATE bodies SET payload = x'', headers = '{}' WHERE seq = ?;

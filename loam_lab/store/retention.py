@@ -18,6 +18,8 @@ _CONTENT = (
     "forget_tags",
     "forget_writes",
     "forget_steps",
+    "forget_cells",
+    "forget_artifacts",
     "forget_key",
     "release_blobs",
 )
@@ -79,7 +81,7 @@ def _number(reader: Reader, query: str) -> int:
 
 def is_needed(tx: Tx, sha256: str) -> bool:
     """Whether any job still needs a large value."""
-    row = tx.select_one("blob_is_needed", (sha256,))
+    row = tx.select_one("blob_is_needed", {"sha256": sha256})
     return bool(row and row[0])
 
 

@@ -20,6 +20,7 @@ from loam_lab.engines.quieting import quiet_by_child
 from loam_lab.errors import Fenced, LoamError
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.worker import sources
 from loam_lab.worker.heartbeat import Heartbeat
 from loam_lab.worker.relay import Relay
 
@@ -79,6 +80,7 @@ class Execution:
 
     def _ending(self, relay: Relay) -> api.Completion:
         payload = json.loads((self._job.task or pb.Task()).payload)
+        payload["source"] = sources.source_of(payload, self._jobs, self._job.id)[0]
         engine = self._jobs.open_engine(api.OpenEngineRequest(engine="spark", holder=self._jobs.name))
         self._endpoint = engine.endpoint
         # Recorded before it is opened: whoever sweeps this lease knows what to quiet.

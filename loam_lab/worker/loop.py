@@ -21,6 +21,7 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.worker.cancels import follow_cancels
 from loam_lab.worker.execute import Execution
 from loam_lab.worker.heartbeat import Heartbeat
+from loam_lab.worker.notebooks import ENGINE, NotebookExecution
 
 _LEASE_WAIT_MS = 1_000  # a drain is heard between two calls
 
@@ -69,7 +70,7 @@ class Worker:
                 self._free.release()
             for lease in leases:
                 self._last_work = time.monotonic()
-                execution = Execution(self._jobs, self._heartbeat, lease)
+                execution = _kind_of(lease)(self._jobs, self._heartbeat, lease)
                 with self._lock:
                     self._running.add(execution)
                 thread = threading.Thread(target=self._execute, args=(execution,), name="loam-execute")
@@ -127,6 +128,11 @@ class Worker:
             )
 
 
+def _kind_of(lease: pb.Lease) -> type[Execution]:
+    task = lease.job.task if lease.job is not None else None
+    return NotebookExecution if task is not None and task.engine == ENGINE else Execution
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a worker. Exit status: 0 drained or idle, 1 it cannot start."""
     parser = argparse.ArgumentParser(prog="python -m loam_lab.worker", description=(__doc__ or "").split("\n")[0])
@@ -138,6 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         settings = config.load({"home": options.home, "slots": options.slots})
+        if not settings.url:
+            os.environ["LOAM_HOME"] = str(settings.home)  # the kernels of notebooks find the same server
         jobs = connect(
             settings, name=f"worker-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}", start=False
         )
@@ -148,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         jobs,
         queues=options.queue,
         queues_from=options.queues_from,
-        engines=["spark"],
+        engines=["spark", ENGINE],
         slots=settings.slots,
         beat_s=jobs.hello().beat_ms / 1000,
         idle_exit_s=options.idle_exit,
