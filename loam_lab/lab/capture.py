@@ -44,7 +44,7 @@ class Capture:
         show_any = self._shell.showtraceback
 
         def show_in_short(*given: Any, **named: Any) -> None:
-            _shorten(sys.exc_info()[1])
+            faults.shorten(sys.exc_info()[1])
             show_any(*given, **named)
 
         self._shell.showtraceback = show_in_short
@@ -83,15 +83,3 @@ class Capture:
 
         source.register_hook(hear)
         self._undo.append(lambda: source.unregister_hook(hear))
-
-
-def _shorten(error: BaseException | None) -> None:
-    """End the traceback of a Ctrl-C at the user's own code: drawing pyspark's frames takes a second for nothing."""
-    if not isinstance(error, KeyboardInterrupt):
-        return
-    link, own = error.__traceback__, None
-    while link is not None:
-        own = link if faults.is_own(link.tb_frame.f_code.co_filename) else own
-        link = link.tb_next
-    if own is not None:
-        own.tb_next = None

@@ -53,7 +53,7 @@ class Look(Calls):
             job = reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(request.job_id)))
             found = reader.outputs(job.seq, request.after, limit)
             return api.OutputsResponse(
-                outputs=[api.Output(place=o.place, epoch=o.epoch, output=o.output) for o in found],
+                outputs=[api.Output(place=o.place, epoch=o.epoch, output=o.output, index=o.index) for o in found],
                 next=found[-1].place if found else request.after,
                 more=len(found) == limit,
             )

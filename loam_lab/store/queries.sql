@@ -335,11 +335,13 @@ INSERT INTO progress (seq, record) VALUES (?, ?)
 ON CONFLICT (seq) DO UPDATE SET record = excluded.record;
 
 -- insert_output --
--- A repeated report stores nothing twice.
-INSERT OR IGNORE INTO outputs (seq, epoch, idx, output) VALUES (?, ?, ?, ?);
+-- A repeated report stores nothing twice; another output takes the place of the first, and is read again.
+INSERT OR REPLACE INTO outputs (seq, epoch, idx, output)
+SELECT :seq, :epoch, :idx, :output
+ WHERE NOT EXISTS (SELECT 1 FROM outputs WHERE seq = :seq AND epoch = :epoch AND idx = :idx AND output = :output);
 
 -- outputs_after --
-SELECT place, epoch, output FROM outputs WHERE seq = ? AND place > ? ORDER BY place LIMIT ?;
+SELECT place, epoch, output, idx FROM outputs WHERE seq = ? AND place > ? ORDER BY place LIMIT ?;
 
 -- start_write --
 INSERT OR IGNORE INTO writes (seq, epoch, write_id, table_name, started) VALUES (?, ?, ?, ?, ?);
