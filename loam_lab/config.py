@@ -45,7 +45,9 @@ class Config:
     `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
     `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running`
     bounds the jobs of all queues that run at once, 0 does not. `memory_mb` bounds each detached run with all that it
-    starts, 0 takes three quarters of the machine. `keep_*` say how long, how many and how large what has
+    starts, 0 takes three quarters of the machine. `grace_ms`: what a program that is
+    stopped gets before it is killed. `force_after_ms`: how long a run must be cancelling before its engine
+    may be restarted. `keep_*` say how long, how many and how large what has
     ended may stay before it is deleted down to its tombstone; 0 keeps everything.
     """
 
@@ -60,6 +62,8 @@ class Config:
     engine_idle_ms: int = 900_000
     max_running: int = 0
     memory_mb: int = 0
+    grace_ms: int = 10_000
+    force_after_ms: int = 30_000
     keep_days: int = 0
     keep_runs: int = 0
     keep_bytes: int = 0

@@ -146,6 +146,10 @@ class Jobs:
         """End the server and its processes."""
         return self._call("shutdown", request, CALL_MS, again=False)  # type: ignore[no-any-return]
 
+    def restart_engine(self, request: api.RestartEngineRequest) -> api.RestartEngineResponse:
+        """Start the engine anew that does not let go of a cancelled run."""
+        return self._call("restart_engine", request, _ENGINE_MS)  # type: ignore[no-any-return]
+
     def watch(self, request: api.WatchRequest, *, timeout_ms: int | None = None) -> Iterator[api.WatchResponse]:
         """Events after a cursor, then those to come; ends with Unavailable when the server goes or the time is up."""
         from connectrpc.errors import ConnectError

@@ -165,10 +165,15 @@ def show(jobs: Any, run_id: str, as_json: bool) -> None:
 
 @run.command("cancel")
 @click.argument("run_ids", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Cancelling for 30 s: restart its Spark. First names the runs this fails.")
+@click.option("--yes", is_flag=True, help="With --force: restart, whatever runs this fails.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def cancel(jobs: Any, run_ids: tuple[str, ...], as_json: bool) -> None:
+def cancel(jobs: Any, run_ids: tuple[str, ...], force: bool, yes: bool, as_json: bool) -> None:
     """Ask runs to stop. A running one reads "cancelling" until its engine has answered."""
+    if force:
+        _force(jobs(), run_ids, yes=yes, as_json=as_json)
+        return
     found = jobs().cancel(api.CancelRequest(job_ids=list(run_ids)))
     if as_json:
         out.print_json(out.record(found))
@@ -211,6 +216,27 @@ def program_spec(file: Path, options: submission.Options) -> pb.JobSpec:
     if is_cell:
         whose.check(sys.executable, payload["cwd"])
     return checked.job("spark", options.name or file.name, payload)
+
+
+def _force(client: Jobs, run_ids: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
+    if len(run_ids) != 1:
+        raise Invalid("--force takes one run: the restart ends them all", field="--force")
+    found = client.restart_engine(api.RestartEngineRequest(job_id=run_ids[0], look_only=True))
+    hurt = len(found.jobs) + found.foreign
+    if yes or not hurt:
+        client.restart_engine(api.RestartEngineRequest(job_id=run_ids[0]))
+    if as_json:
+        out.print_json({**out.record(found), "restarted": yes or not hurt})
+        return
+    for job in found.jobs:
+        end = "fails" if job.attached else "is lost, and run once more unless --no-rerun was given"
+        click.echo(f"{job.id[:13]}  {words.one_line(job.task.name if job.task else '', 44)}  {end}")
+    if found.foreign:
+        click.echo(f"and {found.foreign} of other namespaces")
+    if yes or not hurt:
+        click.echo("Spark was restarted; open notebooks get a new session with their next cell")
+    else:
+        click.echo("nothing was done yet. To restart Spark nevertheless: add --yes")
 
 
 def _file_problems(source: str, file: Path) -> list[Problem]:

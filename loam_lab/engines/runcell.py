@@ -18,6 +18,7 @@ from loam_lab.engines.base import Program, Result, RunError
 from loam_lab.engines.frames import LastFrame
 from loam_lab.engines.shell import CellShell, Publish, make
 from loam_lab.engines.streams import Stream
+from loam_lab.engines.widgets import WidgetTexts
 
 _ready: list[CellShell] = []
 
@@ -38,14 +39,16 @@ def run(
 ) -> Result:
     """Run it with the names of `given`, `params`, and what the notebook sent along; its `outputs` are the result."""
     shell = _ready.pop() if _ready else make()
-    shell.listen(publish)
-    sys.stdout, sys.stderr = streams = Stream("stdout", 1, log), Stream("stderr", 2, log)
+    texts = WidgetTexts(publish, log)
+    shell.listen(texts.output)
+    sys.stdout, sys.stderr = streams = Stream("stdout", 1, texts.log), Stream("stderr", 2, texts.log)
     on_streams(streams)
     try:
         return _run(shell, program, given, is_cancelled)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        texts.close()
 
 
 def _run(shell: CellShell, program: Program, given: Mapping[str, Any], is_cancelled: Callable[[], bool]) -> Result:
@@ -66,6 +69,8 @@ def _run(shell: CellShell, program: Program, given: Mapping[str, Any], is_cancel
     shell.ast_transformers.append(shown)
     ended = asyncio.run(_in_shell(shell, program.source))
     raised = ended.error_before_exec or ended.error_in_exec
+    if isinstance(raised, MemoryError):
+        raise raised
     if raised is not None:
         return Result.failed(faults.classify(raised, interrupted=is_cancelled()))
     try:

@@ -10,7 +10,7 @@ import builtins
 import getpass
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ipykernel.zmqshell import ZMQInteractiveShell
@@ -19,8 +19,8 @@ from jupyter_client.session import Session
 from traitlets.config import Config
 
 from loam_lab.engines import faults
+from loam_lab.engines.widgets import as_output
 
-_WIDGET = "application/vnd.jupyter.widget-view+json"
 _INLINE = "module://matplotlib_inline.backend_inline"
 _PUBLISHED = frozenset({"display_data", "update_display_data", "execute_result", "error", "clear_output"})
 Publish = Callable[[dict[str, Any]], None]
@@ -41,6 +41,7 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         for source in (self.displayhook, self.display_pub):
             source.session, source.pub_socket = said, None
         self.displayhook.topic = b"execute_result"
+        self.kernel = _NoKernel()
 
     def enable_gui(self, gui: Any = None) -> None:
         """A worker has no screen; figures are drawn inline."""
@@ -54,6 +55,14 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         """Show an error as a kernel does; one of a cancel ends at the cell's own code."""
         faults.shorten(sys.exc_info()[1])
         super().showtraceback(*given, **named)
+
+
+class _NoKernel:
+    """What ipywidgets asks a kernel: which request its Output widgets belong to."""
+
+    def get_parent(self) -> dict[str, Any]:
+        """A request with an id; nobody looks at it."""
+        return {"header": {"msg_id": "cell"}}
 
 
 # Libraries (rich, tqdm) know a notebook by this name.
@@ -86,26 +95,6 @@ def make() -> CellShell:
     shell.init_sys_modules()
     _refuse_input()
     return shell
-
-
-def as_output(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of Jupyter's protocol as what a Report takes as an output.
-
-    A widget is kept as its text: its model lives and dies with the process that made it.
-    """
-    if kind == "clear_output":
-        return {"output_type": kind, "wait": bool(content.get("wait"))}
-    if kind == "error":
-        return {"output_type": kind, **{name: content[name] for name in ("ename", "evalue", "traceback")}}
-    data = dict(content["data"])
-    if "text/plain" in data:
-        data.pop(_WIDGET, None)
-    output = {"output_type": kind, "data": data, "metadata": content.get("metadata") or {}}
-    if kind == "execute_result":
-        output["execution_count"] = content.get("execution_count")
-    if display_id := (content.get("transient") or {}).get("display_id"):
-        output["transient"] = {"display_id": display_id}
-    return output
 
 
 def _refuse_input() -> None:

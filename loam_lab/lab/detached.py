@@ -70,10 +70,11 @@ def spec_of(shell: Any, asked: cells.Detached, body: str) -> pb.JobSpec:
         "imports": list(taken.imports),
         "inputs": dict(taken.inputs),
         "rows": asked.rows,
-        "execution_count": shell.execution_count,
-        "cell_id": _cell_id(shell),
     }
-    return checked.job("spark", asked.options.name or cells.name_of(body), payload)
+    spec = checked.job("spark", asked.options.name or cells.name_of(body), payload)
+    # Not in the payload: the same cell under the same key is the same run, wherever it stands.
+    spec.headers.update({"cell": _cell_id(shell) or "-", "execution-count": str(shell.execution_count)})
+    return spec
 
 
 def _cell_id(shell: Any) -> str | None:

@@ -91,6 +91,7 @@ def serve(settings: config.Config) -> None:
         home=str(home),
         blobs=home / "blobs",
         max_running=settings.max_running,
+        force_after_ms=settings.force_after_ms,
         stop=lambda: _end(ending),
         stays=lambda: why_stay(store, presence),
         clients=presence.count,

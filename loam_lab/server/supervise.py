@@ -30,6 +30,7 @@ log = logging.getLogger("loam.desk")
 _WATCH_S = 0.5
 _WORKER_PAUSE_S = 3.0
 _GIVE_BACK_S = 10.0
+_RESTART_GRACE_S = 1.0
 
 
 class Desk:
@@ -70,6 +71,14 @@ class Desk:
             catalog_token=token_file(self._home / "catalog.token"),
             warehouse=str(self._home / "warehouse"),
         )
+
+    def restart_engine(self, endpoint: str) -> None:
+        """End Sail, if it is still the one at `endpoint`, and start the next; who waits for an answer of it is free."""
+        with self._lock:
+            running = self._sail.alive()
+            if running is not None and _remote(running) == endpoint:
+                self._sail.stop(grace_s=_RESTART_GRACE_S)
+                self._need_sail(self._need_catalog())
 
     def commit_log(self) -> AdaptedLog | None:
         """The log of the catalog, where one runs or ran (then it is started again, for its log is there)."""

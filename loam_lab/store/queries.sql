@@ -324,6 +324,15 @@ SELECT epoch, worker, started_at, ended_at, ending, failure, versions FROM attem
 -- Every engine session that an attempt of the job opened, newest first.
 SELECT epoch, session, endpoint FROM attempts WHERE seq = ? AND session <> '' ORDER BY epoch DESC;
 
+-- running_at --
+-- The running jobs whose open attempt has a session at an engine.
+SELECT j.* FROM attempts AS a JOIN jobs AS j ON j.seq = a.seq
+ WHERE a.endpoint = ? AND a.ending IS NULL AND j.state = 'running' ORDER BY j.seq;
+
+-- events_at_once --
+SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail
+  FROM events WHERE seq = ? ORDER BY cursor;
+
 -- set_session --
 UPDATE attempts SET session = ?, endpoint = ? WHERE seq = ? AND epoch = ? AND ending IS NULL;
 

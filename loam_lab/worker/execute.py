@@ -29,7 +29,6 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.worker.heartbeat import Heartbeat
 from loam_lab.worker.relay import Relay
 
-GRACE_S = 10.0
 INLINE_BYTES = 256 * 1024
 _OF_THE_ENGINE = frozenset({LOST, "Unavailable"})
 _PERMANENT = frozenset({limits.KIND, "Invalid"})
@@ -46,6 +45,7 @@ class Execution:
         *,
         start: attempts.Spawn = attempts.spawn,
         memory_bytes: int = 0,
+        grace_s: float = 10.0,
     ) -> None:
         # A server that was killed comes back with the leases as they were: nothing fails for its absence.
         self._jobs = jobs.patient(lambda: not self._fenced and not self._released)
@@ -53,6 +53,7 @@ class Execution:
         self._lease = lease
         self._start = start
         self._memory_bytes = memory_bytes
+        self._grace_s = grace_s
         self._attempt: Attempt | None = None
         self._lock = threading.Lock()
         self._cancelled = False
@@ -81,7 +82,7 @@ class Execution:
             self._cancelled = True
             attempt = self._attempt
         if attempt is not None:
-            _stop(attempt)
+            _stop(attempt, self._grace_s)
 
     def give_back(self) -> None:
         """The worker ends: stop the program and return the job to its queue."""
@@ -89,7 +90,7 @@ class Execution:
             self._released = True
             attempt = self._attempt
         if attempt is not None:
-            _stop(attempt)
+            _stop(attempt, self._grace_s)
 
     def _stop_fenced(self) -> None:
         with self._lock:
@@ -107,7 +108,7 @@ class Execution:
         # Recorded before it is opened: whoever sweeps this lease knows what to quiet.
         relay.engine_session(self._lease.engine_session, engine.endpoint)
         attempt = Attempt(
-            program(payload),
+            program(payload | {"execution_count": self._job.headers.get("execution-count", "1")}),
             python=str(payload.get("python") or sys.executable),
             report=relay,
             remote=engine.endpoint,
@@ -125,7 +126,7 @@ class Execution:
         if fenced:
             attempt.kill()
         elif stop:
-            _stop(attempt)
+            _stop(attempt, self._grace_s)
         result = self._wait(attempt)
         if attempt.is_unquiet:
             self._quiet()
@@ -143,7 +144,7 @@ class Execution:
         try:
             return attempt.wait(limit_s)
         except TimeoutError:
-            _stop(attempt)
+            _stop(attempt, self._grace_s)
         attempt.wait()
         return Result.failed(RunError("TimeLimit", f"it ran longer than its limit of {limit_s:g} s and was stopped"))
 
@@ -233,7 +234,7 @@ def _folder(payload: Mapping[str, Any]) -> str | None:
     return cwd
 
 
-def _stop(attempt: Attempt) -> None:
+def _stop(attempt: Attempt, grace_s: float) -> None:
     """Ask it to stop; a program that does not heed it is killed. An engine is waited for as long as it takes."""
     attempt.cancel()
 
@@ -241,7 +242,7 @@ def _stop(attempt: Attempt) -> None:
         if not attempt.is_over:
             attempt.kill()
 
-    timer = threading.Timer(GRACE_S, insist)
+    timer = threading.Timer(grace_s, insist)
     timer.daemon = True
     timer.start()
 

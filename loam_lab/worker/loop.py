@@ -39,11 +39,13 @@ class Worker:
         beat_s: float,
         idle_exit_s: float,
         memory_bytes: int = 0,
+        grace_s: float = 10.0,
     ) -> None:
         self._jobs = jobs
         self._queues = list(queues)
         self._engines = list(engines)
         self._memory_bytes = memory_bytes
+        self._grace_s = grace_s
         self._spares = Spares()
         self._idle_exit_s = idle_exit_s
         self._heartbeat = Heartbeat(jobs, worker=jobs.name, beat_s=beat_s)
@@ -77,6 +79,7 @@ class Worker:
                     lease,
                     start=self._spares.start,
                     memory_bytes=self._memory_bytes,
+                    grace_s=self._grace_s,
                 )
                 with self._lock:
                     self._running.add(execution)
@@ -152,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         beat_s=jobs.hello().beat_ms / 1000,
         idle_exit_s=options.idle_exit,
         memory_bytes=settings.memory_mb * 2**20 or limits.default_bytes(),
+        grace_s=settings.grace_ms / 1000,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=worker.drain, daemon=True).start())

@@ -19,7 +19,7 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import service_pb
-from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse
+from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RestartEngineRequest, RestartEngineResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -175,6 +175,12 @@ class Jobs(Protocol):
     async def shutdown(self, request: ShutdownRequest, ctx: RequestContext[ShutdownRequest, ShutdownResponse], /) -> ShutdownResponse:
         """
         End the server and the processes it supervises.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -481,6 +487,17 @@ class JobsASGIApplication(ConnectASGIApplication[Jobs]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.shutdown,
+                ),
+                "/loam.jobs.v1.Jobs/RestartEngine": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RestartEngine",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RestartEngineRequest,
+                        output=RestartEngineResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.restart_engine,
                 ),
             },
             interceptors=interceptors,
@@ -1085,6 +1102,29 @@ class JobsClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def restart_engine(
+        self,
+        request: RestartEngineRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RestartEngine",
+                service_name="loam.jobs.v1.Jobs",
+                input=RestartEngineRequest,
+                output=RestartEngineResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
 
 class JobsSync(Protocol):
     def hello(self, request: HelloRequest, ctx: RequestContext[HelloRequest, HelloResponse], /) -> HelloResponse:
@@ -1231,6 +1271,12 @@ class JobsSync(Protocol):
     def shutdown(self, request: ShutdownRequest, ctx: RequestContext[ShutdownRequest, ShutdownResponse], /) -> ShutdownResponse:
         """
         End the server and the processes it supervises.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1535,6 +1581,17 @@ class JobsWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.shutdown,
+                ),
+                "/loam.jobs.v1.Jobs/RestartEngine": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RestartEngine",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RestartEngineRequest,
+                        output=RestartEngineResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.restart_engine,
                 ),
             },
             interceptors=interceptors,
@@ -2133,6 +2190,29 @@ class JobsClientSync(ConnectClientSync):
                 service_name="loam.jobs.v1.Jobs",
                 input=ShutdownRequest,
                 output=ShutdownResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def restart_engine(
+        self,
+        request: RestartEngineRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RestartEngine",
+                service_name="loam.jobs.v1.Jobs",
+                input=RestartEngineRequest,
+                output=RestartEngineResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
                 stream_type=StreamType.UNARY,
             ),
