@@ -93,6 +93,7 @@ class Child:
         threading.Thread(target=self._listen, name="loam-control", daemon=True).start()
         signal.signal(signal.SIGINT, self._on_signal)
         signal.signal(signal.SIGTERM, self._on_signal)
+        os.register_at_fork(after_in_child=self._be_nobody)
         self._got_request.wait()
         program = channel.to_program(self._request["program"])
         _take_place(self._request, program)
@@ -206,6 +207,12 @@ class Child:
         elif self._running and not self._is_broken_off:
             self._is_broken_off = True  # once: a second one would break off what ends the run
             raise KeyboardInterrupt
+
+    def _be_nobody(self) -> None:
+        """In a process that the program forked: signals are its own again, and nothing of ours is spoken for it."""
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, usual)
 
     def _parent_gone(self) -> None:
         """Send nothing more, then stop what was sent: an operation may reach the engine after the first interrupt."""

@@ -58,9 +58,7 @@ def _run(shell: CellShell, program: Program, given: Mapping[str, Any], is_cancel
         known |= {name: values.unpack(name, packed) for name, packed in (options.get("inputs") or {}).items()}
     except errors.Invalid as error:
         return Result.failed(RunError("Invalid", str(error)))
-    blank = len(program.source) - len(program.source.lstrip("\n"))
-    # The shell takes empty lines at the top away; with them back, lines count as they do in the notebook.
-    shell.input_transformers_cleanup.append(lambda lines: ["\n"] * blank + lines)
+    shell.input_transformers_cleanup.append(_in_place(program.source))
     shell.push(known, interactive=True)
     shell.execution_count = int(options.get("execution_count") or 1)
     frames = LastFrame(shell, lambda: int(options.get("rows") or 20))
@@ -79,15 +77,29 @@ def _run(shell: CellShell, program: Program, given: Mapping[str, Any], is_cancel
         return Result.failed(RunError("Invalid", str(invalid)))
 
 
+def _in_place(source: str) -> Callable[[list[str]], list[str]]:
+    """The shell takes empty lines at the top away; with them back, lines count as they do in the notebook."""
+    blank = ["\n"] * (len(source) - len(source.lstrip("\n")))
+
+    def put_back(lines: list[str]) -> list[str]:
+        # A cell magic must be first to be seen as one.
+        return lines if lines and lines[0].startswith("%%") else blank + lines
+
+    return put_back
+
+
 async def _in_shell(shell: CellShell, source: str) -> Any:
     """As ipykernel does it: a loop runs already, so `await` and `create_task` work at the top."""
     try:
         code, problem = shell.transform_cell(source), None
     except Exception:
         code, problem = source, sys.exc_info()
-    return await shell.run_cell_async(
+    ended = await shell.run_cell_async(
         source, transformed_cell=code, preprocessing_exc_tuple=problem, store_history=True, silent=False
     )
+    shell.events.trigger("post_execute")  # figures are drawn here
+    shell.events.trigger("post_run_cell", ended)
+    return ended
 
 
 class _Whole:

@@ -99,6 +99,7 @@ def make() -> CellShell:
 
 def _refuse_input() -> None:
     def refuse(prompt: object = "", stream: object = None) -> str:
+        __tracebackhide__ = True
         raise StdinNotImplementedError(
             "input() was called, but nobody can answer where a detached cell runs. Pass the value: --param NAME=VALUE, "
             "or --in NAME; a password: --secret NAME"

@@ -8,6 +8,7 @@ from typing import Any
 
 from loam_lab.engines import faults
 from loam_lab.engines.widgets import WidgetTexts, as_output
+from loam_lab.lab.line import DISPLAY_ID
 from loam_lab.worker.relay import Relay
 
 
@@ -79,6 +80,8 @@ class Capture:
 
         def publish_and_keep(data: Any, metadata: Any = None, **named: Any) -> Any:
             published = publish(data, metadata, **named)
+            if str((named.get("transient") or {}).get("display_id", "")).startswith(DISPLAY_ID):
+                return published
             kind = "update_display_data" if named.get("update") else "display_data"
             content = {"data": data, "metadata": metadata, "transient": named.get("transient")}
             self._texts.output(as_output(kind, content))

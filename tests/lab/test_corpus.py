@@ -9,7 +9,7 @@ from kernels import Kernel
 
 LIMIT_MB = 900
 _VOLATILE = (
-    (r"\x1b\[[0-9;]*m", ""),
+    (r"(\x1b|\\u001b)\[[0-9;]*m", ""),
     (r"Cell In\[\d+\]", "Cell In[N]"),
     (r"<ipython-input-\d+-[0-9a-f]+>|/tmp/ipykernel_\d+/\d+\.py", "<cell>"),
     (r"In\[\d+\]", "In[N]"),
@@ -17,6 +17,8 @@ _VOLATILE = (
     (r"(CPU times|Wall time): .*", r"\1"),
     (r"(user|sys|total)? ?[\d.]+ (ns|µs|us|ms|s)\b", "T"),
     (r"ThreadPoolExecutor-\d+", "pool"),
+    (r".*UserWarning: To exit.*\n.*\n", ""),  # said once a process
+    (r"(x{1023}\n)+", "much\n"),
     (r" {2,}", "  "),
 )
 
@@ -41,7 +43,13 @@ def record(home, found):
             shown.append(("error", output["ename"], same("\n".join(output["traceback"]))))
         else:
             data = {mime: value for mime, value in output["data"].items() if mime != "image/png"}
-            shown.append((output["output_type"], sorted(output["data"]), same(json.dumps(data, sort_keys=True))))
+            shown.append(
+                (
+                    output["output_type"],
+                    sorted(output["data"]),
+                    same(json.dumps(data, sort_keys=True, ensure_ascii=False)),
+                )
+            )
     return [one for one in shown if isinstance(one, tuple)], {
         n: same("".join(t)) for n, t in streams.items() if "".join(t)
     }
@@ -59,22 +67,20 @@ def runs(tmp_path_factory):
 
     quick = {"LOAM_LEASE_MS": "3000", "LOAM_BEAT_MS": "500", "LOAM_SWEEP_MS": "300", "LOAM_MEMORY_MB": str(LIMIT_MB)}
     home = Home(tmp_path_factory.mktemp("corpus") / "home", **quick)
+    home.env.pop("PYTEST_CURRENT_TEST", None)  # ipykernel does not listen to descriptors where it finds it
     kernel = Kernel(home)
     detached, attached = {}, {}
     try:
         for cell in CELLS:
-            said = kernel.run(f"%%loam spark --detach --name \"{cell.name}\"\n{cell.code}")
+            said = kernel.run(f'%%loam spark --detach --name "{cell.name}"\n{cell.code}')
             assert said.ok, (cell.name, said.error)
             detached[cell.name] = said.run_id
         for cell in CELLS:
             one = Kernel(home) if cell.own_kernel else kernel
             one.run(f"import resource; resource.setrlimit(resource.RLIMIT_DATA, ({LIMIT_MB} << 20, -1))")
-            asked = one.send(f"%%loam spark --name \"{cell.name}\"\n{cell.code}", allow_stdin=False)
+            asked = one.send(f'%%loam spark --name "{cell.name}"\n{cell.code}', allow_stdin=False)
             if cell.ends[0] == "KernelLost":
-                asked.printed("up")
-                attached[cell.name] = next(
-                    run.id for run in home.runs(200) if run.attached and run.task.name == cell.name
-                )
+                attached[cell.name] = asked.leased()
             else:
                 attached[cell.name] = asked.answer(60).run_id
             if one is not kernel:
