@@ -75,7 +75,8 @@ def spawn(python: str, control: int, *, cwd: str | None, env: Mapping[str, str])
 def child_environment() -> dict[str, str]:
     """What a child finds in its environment, whoever started us: an allow-list, so no token."""
     kept = {name: value for name, value in os.environ.items() if name in ENV_KEPT}
-    return kept | config.past_proxies(kept) | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+    plain = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", "GRPC_ENABLE_FORK_SUPPORT": "0"}
+    return kept | config.past_proxies(kept) | plain
 
 
 class Attempt:

@@ -18,7 +18,7 @@ _VOLATILE = (
     (r"(user|sys|total)? ?[\d.]+ (ns|µs|us|ms|s)\b", "T"),
     (r"ThreadPoolExecutor-\d+", "pool"),
     (r".*UserWarning: To exit.*\n.*\n", ""),  # said once a process
-    (r"(x{1023}\n)+", "much\n"),
+    (r"(x{50,}\n?)+", "much\n"),
     (r" {2,}", "  "),
 )
 
@@ -40,7 +40,7 @@ def record(home, found):
             if shown[-1:] != [output["name"]]:
                 shown.append(output["name"])
         elif output["output_type"] == "error":
-            shown.append(("error", output["ename"], same("\n".join(output["traceback"]))))
+            shown.append(("error", output["ename"], output["evalue"], where(output["traceback"])))
         else:
             data = {mime: value for mime, value in output["data"].items() if mime != "image/png"}
             shown.append(
@@ -50,9 +50,14 @@ def record(home, found):
                     same(json.dumps(data, sort_keys=True, ensure_ascii=False)),
                 )
             )
-    return [one for one in shown if isinstance(one, tuple)], {
-        n: same("".join(t)) for n, t in streams.items() if "".join(t)
-    }
+    kept = {name: text for name, pieces in streams.items() if (text := same("".join(pieces)))}
+    return [one for one in shown if isinstance(one, tuple)], kept
+
+
+def where(traceback):
+    """The innermost line that a traceback points at. How much it shows around it is IPython's mood."""
+    found = re.findall(r"-> *(\d+) *(.*?) *\n", same("\n".join(traceback)) + "\n")
+    return found[-1:]
 
 
 def ending(found):
