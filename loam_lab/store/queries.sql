@@ -326,8 +326,8 @@ SELECT epoch, session, endpoint FROM attempts WHERE seq = ? AND session <> '' OR
 
 -- running_at --
 -- The running jobs whose open attempt has a session at an engine.
-SELECT j.* FROM attempts AS a JOIN jobs AS j ON j.seq = a.seq
- WHERE a.endpoint = ? AND a.ending IS NULL AND j.state = 'running' ORDER BY j.seq;
+SELECT {head} FROM jobs WHERE seq IN (SELECT seq FROM attempts WHERE endpoint = ? AND ending IS NULL)
+   AND state = 'running' ORDER BY seq;
 
 -- events_at_once --
 SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail
