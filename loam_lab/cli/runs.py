@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from loam_lab.cli import attempts, out, submission, words
+from loam_lab.cli import attempts, complete, follow, out, submission, words
 from loam_lab.connect import Jobs
 from loam_lab.core import check
 from loam_lab.engines.base import Problem, Program
@@ -31,12 +31,14 @@ _STATES = {
     "failed": pb.JobState.FAILED,
     "cancelled": pb.JobState.CANCELLED,
 }
-_ENDED = (pb.JobState.SUCCEEDED, pb.JobState.FAILED, pb.JobState.CANCELLED)
+
+
+_HEADS = ["RUN", "STATE", "NAME", "ENGINE", "TOOK", "WHEN", "ERROR"]
 
 
 @click.group("run")
 def run() -> None:
-    """Submit, list, show and cancel runs."""
+    """Submit, list, watch, retry, cancel and delete runs."""
 
 
 @run.command("submit")
@@ -72,21 +74,21 @@ def submit(jobs: Any, /, file: Path, wait: bool, as_json: bool, **options: Any) 
             when = submission.when_words(spec.run_at_ms)
             click.echo(f"run {run_id} starts at {when}. Look at it with: loam run show {run_id[:13]}")
         else:
-            click.echo(f"run {run_id} is queued. Follow it with: loam run show {run_id[:13]}")
+            click.echo(f"run {run_id} is queued. Follow it with: loam run watch {run_id}")
         return
-    found = wait_for(client, run_id, show=not as_json)
+    found = follow.follow(client, run_id, (lambda reply: None) if as_json else follow.show)
     if as_json:
         out.print_json(out.record(found))
     else:
         click.echo(summary(found), err=True)
-    sys.exit(_ending(found))
+    sys.exit(follow.ending(found))
 
 
 @run.command("list")
 @click.option("--limit", type=int, default=25, show_default=True, help="How many, at most 1,000.")
 @click.option("--state", "states", multiple=True, type=click.Choice(sorted(_STATES)), help="Only these states.")
 @click.option("--engine", default="", help="Only this engine.")
-@click.option("--queue", default="", help="Only this queue.")
+@click.option("--queue", default="", help="Only this queue.", shell_complete=complete.queues)
 @click.option("--tag", default="", help="Only with this tag.")
 @click.option("--text", default="", help="Only with this in the name.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -104,7 +106,7 @@ def list_runs(
             "no runs" + (" like that" if any((states, engine, queue, tag, text)) else " yet") + ". See: loam run --help"
         )
         return
-    click.echo(table_of(found.jobs, style=_style))
+    out.print_table(_rows(found.jobs), _HEADS, style=_style)
     if found.next:
         shown = f"{len(found.jobs)} runs" if len(found.jobs) > 1 else "1 run"
         click.echo(f"{shown}, older ones exist: --limit N shows more", err=True)
@@ -130,24 +132,28 @@ def wanted(
 
 def table_of(found: Sequence[pb.Job], *, style: Callable[[int, str], str] | None = None) -> str:
     """Runs as aligned text."""
+    shown = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in _rows(found)]
+    return out.columns(shown, _HEADS, style=style)
+
+
+def _rows(found: Sequence[pb.Job]) -> list[list[out.Cell]]:
     now = int(time.time() * 1000)
-    rows = [
+    return [
         [
-            job.id[:13],
-            f"{words.GLYPHS.get(words.state(job), '·')} {words.state(job)}",
-            words.one_line(job.task.name if job.task else "", 44),
+            (job.id[:13], job.id),
+            (f"{words.GLYPHS.get(words.state(job), '·')} {words.state(job)}", words.state(job)),
+            (words.one_line(job.task.name if job.task else "", 44), job.task.name if job.task else ""),
             job.task.engine if job.task else "",
             words.duration(words.length_ms(job, now)) if job.started_at_ms else "",
-            words.ago(job.created_at_ms, now),
-            words.one_line(job.error, 50),
+            (words.ago(job.created_at_ms, now), words.instant(job.created_at_ms)),
+            (words.one_line(job.error, 50), job.error),
         ]
         for job in found
     ]
-    return out.columns(rows, ["RUN", "STATE", "NAME", "ENGINE", "TOOK", "WHEN", ""], style=style)
 
 
 @run.command("show")
-@click.argument("run_id")
+@click.argument("run_id", shell_complete=complete.runs)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def show(jobs: Any, run_id: str, as_json: bool) -> None:
@@ -160,11 +166,11 @@ def show(jobs: Any, run_id: str, as_json: bool) -> None:
         return
     click.echo(summary(found))
     for output in outputs:
-        click.echo(words.plain(output_text(json.loads(output.output))), nl=False)
+        click.echo(words.printed(output_text(json.loads(output.output)), colours=sys.stdout.isatty()), nl=False)
 
 
 @run.command("cancel")
-@click.argument("run_ids", nargs=-1, required=True)
+@click.argument("run_ids", nargs=-1, required=True, shell_complete=complete.live_runs)
 @click.option("--force", is_flag=True, help="Cancelling for 30 s: restart its Spark. First names the runs this fails.")
 @click.option("--yes", is_flag=True, help="With --force: restart, whatever runs this fails.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -264,18 +270,6 @@ def _cell_problems(source: str) -> list[Problem]:
     ]
 
 
-def wait_for(client: Jobs, run_id: str, *, show: bool) -> api.GetResponse:
-    """Follow a run to its end; prints what it prints as it comes."""
-    after = 0
-    for _ in client.watch(api.WatchRequest(job_id=run_id, after="0")):
-        after = _print_outputs(client, run_id, after) if show else after
-        found = client.get(api.GetRequest(job_id=run_id))
-        if found.job is not None and found.job.state in _ENDED:
-            _print_outputs(client, run_id, after) if show else None
-            return found
-    return client.get(api.GetRequest(job_id=run_id))
-
-
 def all_outputs(client: Jobs, run_id: str) -> list[api.Output]:
     """Everything a run printed and displayed, in order."""
     found: list[api.Output] = []
@@ -328,26 +322,10 @@ def summary(found: api.GetResponse) -> str:
     return "\n".join(lines)
 
 
-def _print_outputs(client: Jobs, run_id: str, after: int) -> int:
-    more = True
-    while more:
-        page = client.outputs(api.OutputsRequest(job_id=run_id, after=after, limit=200))
-        for output in page.outputs:
-            said = json.loads(output.output)
-            click.echo(words.plain(output_text(said)), nl=False, err=said.get("name") == "stderr")
-        after, more = page.next, page.more
-    return after
-
-
-def _ending(found: api.GetResponse) -> int:
-    state = found.job.state if found.job else None
-    return {pb.JobState.SUCCEEDED: out.OK, pb.JobState.CANCELLED: out.CANCELLED}.get(state, out.FAILED)  # type: ignore[arg-type]
-
-
 def _asked(job: pb.Job) -> str:
     if job.state is pb.JobState.CANCELLED:
         return "cancelled"
-    if job.state in _ENDED:
+    if job.state in follow.ENDED:
         return f"has already ended: {words.state(job)}"
     return 'asked to stop; it reads "cancelling" until its engine has answered'
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
+from random import getrandbits
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 def new_id(now: int) -> str:
     """A new UUIDv7 for the instant `now` (ms)."""
-    raw = bytearray(now.to_bytes(6, "big") + os.urandom(10))
-    raw[6] = 0x70 | (raw[6] & 0x0F)
-    raw[8] = 0x80 | (raw[8] & 0x3F)
-    text = raw.hex()
+    text = f"{now << 80 | 7 << 76 | getrandbits(12) << 64 | 2 << 62 | getrandbits(62):032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

@@ -6,7 +6,7 @@ state. TRANSITIONS is the whole table: a function that would leave it raises, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from loam_lab.core import retry
 from loam_lab.core.job import (
@@ -101,7 +101,7 @@ def enqueue(job: Job, *, actor: str, now: int) -> Change:
     """Accept a job: ready, or scheduled when `run_at` is still to come."""
     state = State.SCHEDULED if job.run_at > now else State.READY
     accepted = job if state is job.state else job.but(state=state)
-    return Change(job, accepted, events=(Event(EventKind.ENQUEUED, actor=actor, run_at=job.run_at),))
+    return Change(job, accepted, events=(Event(EventKind.ENQUEUED, actor=actor),))
 
 
 def due(job: Job) -> Change:
@@ -192,7 +192,7 @@ def request_cancel(job: Job, *, actor: str, now: int) -> Change:
     asked = Event(EventKind.CANCEL_REQUESTED, actor=actor)
     if job.state is not State.RUNNING:
         ended = _end(job, "cancel", State.CANCELLED, None, now=now)
-        return replace(ended, events=(asked, *ended.events))
+        return ended._replace(events=(asked, *ended.events))
     if job.cancel_requested:
         return Change(job, job)
     return Change(job, _move(job, "cancel", State.RUNNING, cancel_requested=True), events=(asked,))
@@ -271,7 +271,7 @@ def _failed(job: Job, failure: Failure, *, now: int, random: float) -> Change:
     waits = starts_at > now
     state = State.SCHEDULED if waits else State.READY
     after = _move(
-        job, "complete", state, **_unleased(job), failures=job.failures + 1, run_at=starts_at, error=failure.message
+        job, "complete", state, **_UNLEASED, failures=job.failures + 1, run_at=starts_at, error=failure.message
     )
     event = Event(EventKind.RETRYING, message=failure.message, run_at=starts_at)
     return Change(job, after, (event,), closed=AttemptClosed(job.attempt_epoch, AttemptEnd.FAILED, failure))
@@ -288,15 +288,15 @@ def _lost(job: Job, happening: str, failure: Failure, *, now: int, first: tuple[
             job_lost, happening, State.FAILED, AttemptEnd.LOST, now=now, failure=failure, losses=job.losses + 1
         )
     else:
-        after = _move(job_lost, happening, State.READY, **_unleased(job), losses=job.losses + 1, error=failure.message)
+        after = _move(job_lost, happening, State.READY, **_UNLEASED, losses=job.losses + 1, error=failure.message)
         ended = Change(job, after, closed=AttemptClosed(job.attempt_epoch, AttemptEnd.LOST, failure))
-    return replace(ended, before=job, events=(*lost, *ended.events))
+    return ended._replace(before=job, events=(*lost, *ended.events))
 
 
 def _released(job: Job, *, now: int) -> Change:
     if job.cancel_requested:
         return _end(job, "complete", State.CANCELLED, AttemptEnd.RELEASED, now=now)
-    after = _move(job, "complete", State.READY, **_unleased(job), attempts=job.attempts - 1)
+    after = _move(job, "complete", State.READY, **_UNLEASED, attempts=job.attempts - 1)
     event = Event(EventKind.GIVEN_BACK, actor=job.worker)
     return Change(job, after, (event,), closed=AttemptClosed(job.attempt_epoch, AttemptEnd.RELEASED))
 
@@ -315,7 +315,7 @@ def _end(
 ) -> Change:
     message = failure.message if failure else ""
     is_dead = state is State.FAILED and not job.attached
-    after = _move(job, happening, state, **_unleased(job), **counts, finished_at=now, error=message, is_dead=is_dead)
+    after = _move(job, happening, state, **_UNLEASED, **counts, finished_at=now, error=message, is_dead=is_dead)
     return Change(
         job,
         after,
@@ -325,15 +325,15 @@ def _end(
     )
 
 
-def _unleased(job: Job) -> dict[str, object]:
-    return {"hold": Hold.NONE, "lease_until": None, "engine_open": False}
+_UNLEASED: dict[str, object] = {"hold": Hold.NONE, "lease_until": None, "engine_open": False}
 
 
 def _move(job: Job, happening: str, to: State, **changes: object) -> Job:
     allowed = _ALLOWED.get((job.state, job.hold, happening))
     if allowed is None or to not in allowed:
         raise Conflict(f"job {job.id!r} is {job.state}{f' ({job.hold})' if job.hold else ''}: it cannot {happening}")
-    return job.but(state=to, **changes)
+    changes["state"] = to
+    return job.but(**changes)
 
 
 def _loss(job: Job) -> Failure:

@@ -29,6 +29,7 @@ EMBEDDED_ENGINES = ("spark",)
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _TIDY = 100
+_EVENTS = 2_000
 
 # Stops whatever an engine session runs; True when the engine has answered that nothing runs.
 Quiet = Callable[[list[EngineSession]], bool]
@@ -108,11 +109,17 @@ class Scheduler:
         self._store.write(lambda tx: tx.forget_requests(tx.now - _DAY_MS, 10_000))
         while not self._ended.is_set() and self._delete_surplus():
             continue
+        while not self._ended.is_set() and self._store.write(
+            lambda tx: retention.forget_events(tx, self._keep, _EVENTS)
+        ):
+            continue
 
     def _delete_surplus(self) -> int:
         jobs = self._store.read(lambda reader: retention.surplus(reader, self._keep, self._store.now(), _TIDY))
         if jobs:
-            freed = self._store.write(lambda tx: [h for job in jobs for h in retention.delete(tx, job, purge=False)])
+            freed = self._store.write(
+                lambda tx: [h for job in jobs for h in retention.delete(tx, job, purge=False, actor="retention")]
+            )
             self._forget_blobs(self._store.write(lambda tx: [h for h in freed if not retention.is_needed(tx, h)]))
         return len(jobs)
 

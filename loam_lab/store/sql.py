@@ -6,11 +6,14 @@ import re
 from functools import cache
 from importlib import resources
 
+from loam_lab.core.job import Waiting
+
 HEAD = (
-    "seq, id, namespace, queue, state, rank, run_at, created_at, max_attempts, max_lost, base_ms, cap_ms, max_age_ms, "
-    "epoch, hold, lease_until, lease_ms, worker, attached, engine_open, cancel_requested, attempt_epoch, attempts, "
-    "failures, losses, started_at, finished_at, error, limit_key, expires_at, is_dead"
+    "seq, id, rank, run_at, created_at, namespace, queue, state, epoch, hold, lease_until, lease_ms, worker, attached, "
+    "engine_open, cancel_requested, attempt_epoch, attempts, failures, losses, started_at, finished_at, error, "
+    "limit_key, expires_at, is_dead, max_attempts, max_lost, base_ms, cap_ms, max_age_ms"
 )
+WAITING = ", ".join(Waiting._fields)
 _NAMED = re.compile(r"^-- (\w+) --\n(.*?)(?=^-- \w+ --\n|\Z)", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 
@@ -19,7 +22,8 @@ _COMMENT = re.compile(r"--[^\n]*")
 def queries() -> dict[str, str]:
     """Every statement of queries.sql by its name."""
     text = resources.files("loam_lab.store").joinpath("queries.sql").read_text(encoding="utf-8")
-    return {name: _COMMENT.sub("", body).strip().replace("{head}", HEAD) for name, body in _NAMED.findall(text)}
+    named = {name: _COMMENT.sub("", body).strip() for name, body in _NAMED.findall(text)}
+    return {name: body.replace("{head}", HEAD).replace("{waiting}", WAITING) for name, body in named.items()}
 
 
 def migrations() -> list[tuple[int, str]]:

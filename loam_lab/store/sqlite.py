@@ -24,6 +24,8 @@ from loam_lab.store.write import Topic, Tx
 
 T = TypeVar("T")
 Clock = Callable[[], int]
+# (what to do, who gets its result, who gets its error)
+_Entry = tuple[Callable[[Tx], Any], Callable[[Any], object], Callable[[BaseException], object]]
 _BATCH = 100
 
 
@@ -52,7 +54,7 @@ class SqliteStore:
         self._clock = clock
         self._on_commit = on_commit or (lambda topics: None)
         self._failpoint = failpoint or (lambda name: None)
-        self._queue: queue.SimpleQueue[tuple[Callable[[Tx], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._idle_readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -76,13 +78,22 @@ class SqliteStore:
             Unavailable: the store is closed.
         """
         future: Future[T] = Future()
+        self.submit(operation, future.set_result, future.set_exception)
+        return future.result()
+
+    def submit(
+        self, operation: Callable[[Tx], T], answer: Callable[[T], object], refuse: Callable[[BaseException], object]
+    ) -> None:
+        """The same without waiting: after the commit `answer` gets the result, or `refuse` the error.
+
+        Both are called in the writer's thread and must be quick.
+        """
         with self._lock:
             if self._closed:
                 raise Unavailable(
                     "the store is closed; the server is ending. Try again: the next call starts a new one"
                 )
-            self._queue.put((operation, future))
-        return future.result()
+            self._queue.put((operation, answer, refuse))
 
     def read(self, operation: Callable[[Reader], T]) -> T:
         """Run `operation` on one consistent state of the store, beside the writer."""
@@ -137,14 +148,19 @@ class SqliteStore:
             if len(work) < len(batch):
                 return
 
-    def _commit(self, work: list[tuple[Callable[[Tx], Any], Future[Any]]]) -> None:
-        done: list[tuple[Future[Any], Any]] = []
+    def _commit(self, work: list[_Entry]) -> None:
+        done: list[tuple[Callable[[Any], object], Any]] = []
+        refused: list[tuple[Callable[[BaseException], object], BaseException]] = []
         try:
             self._db.execute("BEGIN IMMEDIATE")
             now = self._last_now = max(self._clock(), self._last_now)
             topics: set[Topic] = set()
-            for operation, future in work:
-                self._run(operation, future, now, topics, done)
+            for operation, answer, refuse in work:
+                result, reason = self._run(operation, now, topics)
+                if reason is None:
+                    done.append((answer, result))
+                else:
+                    refused.append((refuse, reason))
             self._failpoint("before_commit")
             self._db.execute("COMMIT")
             self._failpoint("after_commit")
@@ -152,23 +168,18 @@ class SqliteStore:
             with suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             said = _in_words(error)
-            for _, future in work:
-                if not future.done():
-                    future.set_exception(said)
+            for _, _, refuse in work:
+                refuse(said)
             return
         # Watchers are woken before callers: whoever saw the answer finds the event.
         self._on_commit(topics)
-        for future, result in done:
-            future.set_result(result)
+        for answer, result in done:
+            answer(result)
+        for refuse, reason in refused:
+            refuse(reason)
 
-    def _run(
-        self,
-        operation: Callable[[Tx], Any],
-        future: Future[Any],
-        now: int,
-        topics: set[Topic],
-        done: list[tuple[Future[Any], Any]],
-    ) -> None:
+    def _run(self, operation: Callable[[Tx], Any], now: int, topics: set[Topic]) -> tuple[Any, BaseException | None]:
+        """(result, None), or (None, why it was taken back)."""
         tx = Tx(self._db, now)
         self._db.execute("SAVEPOINT operation")
         try:
@@ -177,14 +188,13 @@ class SqliteStore:
             if not self._db.in_transaction:
                 raise
             self._undo()
-            future.set_exception(_in_words(error))
+            return None, _in_words(error)
         except BaseException as error:
             self._undo()
-            future.set_exception(error)
-        else:
-            self._db.execute("RELEASE operation")
-            topics |= tx.topics
-            done.append((future, result))
+            return None, error
+        self._db.execute("RELEASE operation")
+        topics |= tx.topics
+        return result, None
 
     def _undo(self) -> None:
         self._db.execute("ROLLBACK TO operation")

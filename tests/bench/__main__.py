@@ -1,4 +1,7 @@
-"""`make bench`: every benchmark, or those named: `python -m tests.bench laptop cells detached core listing`."""
+"""`make bench`: every benchmark, or those named: `python -m tests.bench laptop cells detached core listing`.
+
+`million` is run by its name only: it takes ten minutes and 2 GB of disk.
+"""
 
 from __future__ import annotations
 

@@ -129,13 +129,13 @@ class Jobs(Protocol):
 
     async def redrive(self, request: RedriveRequest, ctx: RequestContext[RedriveRequest, RedriveResponse], /) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def dismiss(self, request: DismissRequest, ctx: RequestContext[DismissRequest, DismissResponse], /) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -906,7 +906,7 @@ class JobsClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         return await self.execute_unary(
             request=request,
@@ -929,7 +929,7 @@ class JobsClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         return await self.execute_unary(
             request=request,
@@ -1225,13 +1225,13 @@ class JobsSync(Protocol):
 
     def redrive(self, request: RedriveRequest, ctx: RequestContext[RedriveRequest, RedriveResponse], /) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def dismiss(self, request: DismissRequest, ctx: RequestContext[DismissRequest, DismissResponse], /) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2000,7 +2000,7 @@ class JobsClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         return self.execute_unary(
             request=request,
@@ -2023,7 +2023,7 @@ class JobsClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         return self.execute_unary(
             request=request,
