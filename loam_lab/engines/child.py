@@ -54,7 +54,7 @@ class Child:
         self._is_broken_off = False
         self._streams: tuple[Stream, ...] = ()
         self._is_full = False
-        self.cancelled = False
+        self.cancelled = self.is_orphan = False
 
     # -- the Report, spoken to the parent --
 
@@ -216,6 +216,7 @@ class Child:
 
     def _parent_gone(self) -> None:
         """Send nothing more, then stop what was sent: an operation may reach the engine after the first interrupt."""
+        self.is_orphan = True
         if self._spark is not None:
             with contextlib.suppress(Exception):
                 self._spark.client._channel.close()
@@ -238,9 +239,12 @@ def serve(control: socket.socket) -> None:
     line = channel.Channel(control)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    result = Child(line).run()
+    child = Child(line)
+    result = child.run()
     if os.getpid() != owner:  # a process that the program forked, and that came to the program's end
         os._exit(0)
+    if child.is_orphan:  # the program broke off with the connection: whoever stops the engine leaves the process
+        threading.Event().wait()
     if result.ok:
         _join_threads()
     with contextlib.suppress(Exception):
