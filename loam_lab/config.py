@@ -47,12 +47,15 @@ class Config:
 
     `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
     `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running`
-    bounds the jobs of all queues that run at once, 0 does not. `keep_days`, `keep_runs`, `keep_bytes` say how long, how
-    many and how large what has ended may stay before it is deleted down to its tombstone; `keep_event_days` and
-    `keep_events` how much of the event log stays for watchers that were away. 0 keeps everything. `engine_idle_ms` is
-    how long Sail and the catalog go on after the last kernel or worker that held them. `catalog_uri` names an Iceberg
-    REST catalog to use instead of the embedded one; `catalog_token` says where its credential is: env:NAME, file:PATH.
-    `mail_url` (smtp://[user@]host:port) is where notices are handed in; its password is LOAM_MAIL_PASSWORD.
+    bounds the jobs of all queues that run at once, 0 does not. `memory_mb` bounds each detached run with all that
+    it starts, 0 takes three quarters of the machine. `grace_ms` is what a program that is stopped gets before it is
+    killed, `force_after_ms` how long a run must be cancelling before its engine may be restarted. `keep_days`,
+    `keep_runs`, `keep_bytes` say how long, how many and how large what has ended may stay before it is deleted down
+    to its tombstone; `keep_event_days` and `keep_events` how much of the event log stays for watchers that were
+    away. 0 keeps everything. `engine_idle_ms` is how long Sail and the catalog go on after the last kernel or
+    worker that held them. `catalog_uri` names an Iceberg REST catalog to use instead of the embedded one;
+    `catalog_token` says where its credential is: env:NAME, file:PATH. `mail_url` (smtp://[user@]host:port) is
+    where notices are handed in; its password is LOAM_MAIL_PASSWORD.
     """
 
     home: Path
@@ -68,6 +71,9 @@ class Config:
     catalog_token: str = ""
     catalog_warehouse: str = ""
     max_running: int = 0
+    memory_mb: int = 0
+    grace_ms: int = 10_000
+    force_after_ms: int = 30_000
     keep_days: int = 0
     keep_runs: int = 0
     keep_bytes: int = 0

@@ -203,6 +203,10 @@ class Jobs:
         """The parameters, kernel and cells of a notebook."""
         return self._call("inspect_notebook", request, CALL_MS)  # type: ignore[no-any-return]
 
+    def restart_engine(self, request: api.RestartEngineRequest) -> api.RestartEngineResponse:
+        """Start the engine anew that does not let go of a cancelled run."""
+        return self._call("restart_engine", request, _ENGINE_MS)  # type: ignore[no-any-return]
+
     def watch(self, request: api.WatchRequest, *, timeout_ms: int | None = None) -> Iterator[api.WatchResponse]:
         """Events after a cursor, then those to come; ends with Unavailable when the server goes or the time is up."""
         from connectrpc.errors import ConnectError

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from loam_lab.cli import complete, out, runs, typed
+from loam_lab.cli import complete, out, runs, submission, typed
 from loam_lab.cli.follow import ending, follow, show
 from loam_lab.connect import Jobs
 from loam_lab.errors import Conflict, Invalid
@@ -27,7 +27,7 @@ _ENDED_STATES = ["cancelled", "failed", "succeeded"]
 @click.pass_obj
 def retry(jobs: Any, run_id: str, params: tuple[str, ...], wait: bool, as_json: bool) -> None:
     """Run once more what has ended: a new run that names the old one, which keeps its outcome."""
-    given = runs.read_params(params)
+    given = submission.read_params(params)
     client: Jobs = jobs(stays=wait)
     payload = _with_params(client, run_id, given) if given else b""
     new_id = client.retry(api.RetryRequest(job_id=run_id, payload=payload)).job_id

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from loam_lab.cli import submission
 from loam_lab.connect import Jobs
 from loam_lab.core import check
 from loam_lab.errors import Conflict, Invalid
@@ -68,6 +69,31 @@ def notebook_spec(
     if len(body) > check.MAX_PAYLOAD_BYTES:
         raise Invalid(f"{str(file)!r} has {len(body):,} bytes without outputs; at most 16 MB run", field="FILE")
     return pb.JobSpec(task=pb.Task(engine="notebook", name=name or file.name, payload=body))
+
+
+def submitted(
+    file: Path, options: submission.Options, *, kernel: str, cwd: Path | None, cell_timeout_s: float
+) -> pb.JobSpec:
+    """A notebook as a job, with the options of `run submit`.
+
+    Raises:
+        Invalid: the notebook or an option is no good, or the option is none for notebooks.
+    """
+    for option, given in (("--env", options.env), ("--secret", options.secrets), ("-o", options.outputs)):
+        if given:
+            raise Invalid(f"{option} is for programs and cells; a notebook gets what it needs as --param", field=option)
+    around = submission.checked(options).spec
+    spec = notebook_spec(
+        file,
+        submission.read_params(options.params),
+        name=options.name,
+        kernel=kernel,
+        cwd=cwd,
+        cell_timeout_s=cell_timeout_s,
+    )
+    for name, value in around.items():
+        setattr(spec, name, value)
+    return spec
 
 
 def read(file: Path) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from loam_lab.cli import notebooks, runs, typed
+from loam_lab.cli import notebooks, runs, submission, typed
 from loam_lab.connect import Jobs
 from loam_lab.core import check, zones
 from loam_lab.errors import Invalid
@@ -96,7 +96,7 @@ def spec_of(jobs: Any, what: str, given: dict[str, Any]) -> pb.JobSpec:
     Raises:
         Invalid: it is none of these, or not as it must be.
     """
-    params = runs.read_params(given["params"])
+    params = submission.read_params(given["params"])
     file = Path(what)
     if file.suffix == notebooks.SUFFIX:
         spec = notebooks.notebook_spec(
@@ -108,11 +108,11 @@ def spec_of(jobs: Any, what: str, given: dict[str, Any]) -> pb.JobSpec:
     elif _RUN.fullmatch(what) and not file.exists():
         spec = _cell_spec(jobs(), what, params)
     else:
-        spec = runs.file_spec(file, params=params)
+        spec = runs.program_spec(file, submission.Options(params=given["params"]))
     attempts = check.number(given["retries"], field="--retries", least=0, most=999) + 1
     spec.queue = check.word(given["queue"], field="--queue")
     spec.retry = pb.RetryPolicy(max_attempts=attempts, max_lost=max(2, attempts))
-    spec.timeout_ms = runs.timeout_ms(given["timeout"])
+    spec.timeout_ms = submission.timeout_ms(given["timeout"])
     spec.tags.extend(check.word(tag, field="--tag") for tag in given["tags"])
     return spec
 

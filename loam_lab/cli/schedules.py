@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from loam_lab.cli import out, rules, runs, words
+from loam_lab.cli import out, rules, submission, words
 from loam_lab.connect import Jobs
 from loam_lab.core import check, zones
 from loam_lab.errors import Invalid
@@ -174,7 +174,7 @@ _plain("delete", "Forget a schedule; its runs stay.", _delete)
 @click.pass_obj
 def trigger(jobs: Any, name: str, params: tuple[str, ...], as_json: bool) -> None:
     """Make a run now, beside the rule."""
-    given = json.dumps(runs.read_params(params)).encode() if params else b""
+    given = json.dumps(submission.read_params(params)).encode() if params else b""
     answer = jobs().trigger_schedule(api.TriggerScheduleRequest(schedule_id=name, params=given))
     said = f"run {answer.job_id} is queued. Follow it with: loam run show {answer.job_id[:13]}"
     out.print_json(out.record(answer)) if as_json else click.echo(said)

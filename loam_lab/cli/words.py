@@ -6,6 +6,8 @@ import json
 import re
 from datetime import UTC, datetime
 
+from loam_lab.engines.frames import one_line as one_line
+from loam_lab.engines.frames import plain as plain
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 
 # Each state has a shape of its own, so that none is told by colour alone.
@@ -171,14 +173,3 @@ def printed(text: str, *, colours: bool) -> str:
 
 def _line(text: str, moves: bool) -> str:
     return "\r".join(plain(part) for part in text.split("\r")) if moves else plain(text.replace("\r", ""))
-
-
-def plain(text: str) -> str:
-    """Text that cannot move the cursor or colour the terminal: control characters are spelled out."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
-
-
-def one_line(text: str, most: int = 60) -> str:
-    """The first line, cut."""
-    first = plain(text.strip().split("\n", 1)[0])
-    return first if len(first) <= most else first[: most - 1] + "…"

@@ -25,6 +25,7 @@ from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
+from loam_lab.server.force import FORCE_AFTER_MS, Force
 from loam_lab.server.look import Look
 from loam_lab.server.queues import Queues
 from loam_lab.server.schedules import Schedules
@@ -60,8 +61,12 @@ class Desk(Protocol):
         """What runs beside the server."""
         ...
 
+    def restart_engine(self, endpoint: str) -> None:
+        """End the engine at `endpoint`, if it is still that one, and start the next."""
+        ...
 
-class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules):
+
+class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
     """The jobs service over a store. `stop` ends the server, `stays` says why it does not end by itself."""
 
     def __init__(
@@ -79,6 +84,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules):
         blobs: Path | None = None,
         max_running: int = 0,
         python: str = sys.executable,
+        force_after_ms: int = FORCE_AFTER_MS,
         stop: Callable[[], str] | None = None,
         stays: Callable[[], str] = lambda: "",
         clients: Callable[[], int] = lambda: 0,
@@ -93,7 +99,8 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules):
             blobs=blobs,
             max_running=max_running,
         )
-        self._desk = desk
+        self._desk = self._restarts = desk
+        self._force_after_ms = force_after_ms
         self._beat_ms = beat_ms
         self._home = home
         self._python = python

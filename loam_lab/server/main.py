@@ -108,6 +108,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
         blobs=home / "blobs",
         max_running=settings.max_running,
         python=settings.python,
+        force_after_ms=settings.force_after_ms,
         stop=lambda: _end(ending),
         stays=lambda: "it is always on" if keep else why_stay(store, presence),
         clients=presence.count,

@@ -33,6 +33,7 @@ from loam_lab.tables.client import CatalogLog
 
 log = logging.getLogger("loam.desk")
 _WATCH_S = 0.5
+_RESTART_GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,14 @@ class Desk:
             catalog_token=catalog.token,
             warehouse=catalog.warehouse,
         )
+
+    def restart_engine(self, endpoint: str) -> None:
+        """End Sail, if it is still the one at `endpoint`, and start the next; who waits for an answer of it is free."""
+        with self._lock:
+            running = self._sail.alive()
+            if running is not None and _remote(running) == endpoint:
+                self._sail.stop(grace_s=_RESTART_GRACE_S)
+                self._need_sail(self._need_catalog())
 
     def commit_log(self) -> AdaptedLog | None:
         """The log of the embedded catalog, where it runs or ran (then it is started again, for its log is there)."""

@@ -346,7 +346,7 @@ def snapshot(value: records.Snapshot) -> pb.Snapshot:
 
 def output(value: records.StoredOutput) -> api.Output:
     """An output as a message."""
-    return api.Output(place=value.place, epoch=value.epoch, output=value.output)
+    return api.Output(place=value.place, epoch=value.epoch, output=value.output, index=value.index)
 
 
 def event(value: records.StoredEvent) -> pb.Event:

@@ -383,6 +383,15 @@ SELECT epoch, worker, started_at, ended_at, ending, failure, versions FROM attem
 -- Every engine session that an attempt of the job opened, newest first.
 SELECT epoch, session, endpoint FROM attempts WHERE seq = ? AND session <> '' ORDER BY epoch DESC;
 
+-- running_at --
+-- The running jobs whose open attempt has a session at an engine.
+SELECT {head} FROM jobs WHERE seq IN (SELECT seq FROM attempts WHERE endpoint = ? AND ending IS NULL)
+   AND state = 'running' ORDER BY seq;
+
+-- events_at_once --
+SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail
+  FROM events WHERE seq = ? ORDER BY cursor;
+
 -- set_session --
 UPDATE attempts SET session = ?, endpoint = ? WHERE seq = ? AND epoch = ? AND ending IS NULL;
 
@@ -394,11 +403,13 @@ INSERT INTO progress (seq, record) VALUES (?, ?)
 ON CONFLICT (seq) DO UPDATE SET record = excluded.record;
 
 -- insert_output --
--- A repeated report stores nothing twice.
-INSERT OR IGNORE INTO outputs (seq, epoch, idx, output) VALUES (?, ?, ?, ?);
+-- A repeated report stores nothing twice; another output takes the place of the first, and is read again.
+INSERT OR REPLACE INTO outputs (seq, epoch, idx, output)
+SELECT :seq, :epoch, :idx, :output
+ WHERE NOT EXISTS (SELECT 1 FROM outputs WHERE seq = :seq AND epoch = :epoch AND idx = :idx AND output = :output);
 
 -- outputs_after --
-SELECT place, epoch, output FROM outputs WHERE seq = ? AND place > ? ORDER BY place LIMIT ?;
+SELECT place, epoch, output, idx FROM outputs WHERE seq = ? AND place > ? ORDER BY place LIMIT ?;
 
 -- start_write --
 INSERT OR IGNORE INTO writes (seq, epoch, write_id, table_name, started) VALUES (?, ?, ?, ?, ?);

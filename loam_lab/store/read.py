@@ -133,6 +133,14 @@ class Reader:
         """The engine sessions that the job's attempts opened, newest first."""
         return [records.EngineSession(*row) for row in self._db.execute(self._q["sessions_of"], (seq,))]
 
+    def running_at(self, endpoint: str) -> list[Job]:
+        """The jobs that run with a session at this engine, oldest first."""
+        return [rows.job(row) for row in self._db.execute(self._q["running_at"], (endpoint,))]
+
+    def events_of(self, job: Job) -> list[records.StoredEvent]:
+        """All events of a job, in order."""
+        return [_event(row) for row in self._db.execute(self._q["events_at_once"], (job.seq,))]
+
     def outcome(self, seq: int) -> records.StoredOutcome | None:
         """The recorded end, None while there is none."""
         row = self._db.execute(self._q["outcome_of"], (seq,)).fetchone()

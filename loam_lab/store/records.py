@@ -87,6 +87,7 @@ class StoredOutput:
     place: int
     epoch: int
     output: bytes
+    index: int
 
 
 @dataclass(frozen=True, slots=True)

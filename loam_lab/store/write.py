@@ -187,8 +187,9 @@ class Tx(Reader):
         self.record(job, EventKind.PROGRESSED, progress)
 
     def save_output(self, job: Job, index: int, output: bytes) -> None:
-        """Keep one output of the open attempt; a repeat is stored once."""
-        self._db.execute(self._q["insert_output"], (job.seq, job.attempt_epoch, index, output))
+        """Keep one output of the open attempt; a repeat is stored once, another one takes its place."""
+        values = {"seq": job.seq, "epoch": job.attempt_epoch, "idx": index, "output": output}
+        self._db.execute(self._q["insert_output"], values)
         self.topics.add(OUTPUTS)
 
     def set_session(self, job: Job, session: str, endpoint: str) -> None:

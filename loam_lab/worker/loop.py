@@ -15,6 +15,8 @@ from pathlib import Path
 
 from loam_lab import config
 from loam_lab.connect import Jobs, connect
+from loam_lab.engines import limits
+from loam_lab.engines.spares import Spares
 from loam_lab.errors import LoamError
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -39,12 +41,16 @@ class Worker:
         beat_s: float,
         idle_exit_s: float,
         queues_from: Path | None = None,
+        memory_bytes: int = 0,
+        grace_s: float = 10.0,
     ) -> None:
         self._jobs = jobs
         self._queues = list(queues)
         self._queues_from = queues_from
         self._engines = list(engines)
-        self._slots = slots
+        self._memory_bytes = memory_bytes
+        self._grace_s = grace_s
+        self._spares = Spares()
         self._idle_exit_s = idle_exit_s
         self._heartbeat = Heartbeat(jobs, worker=jobs.name, beat_s=beat_s)
         self._free = threading.Semaphore(slots)
@@ -55,6 +61,7 @@ class Worker:
 
     def run(self) -> None:
         """Work until drained or idle; returns when nothing runs any more."""
+        self._spares.prepare(sys.executable)  # most runs come from this environment
         threading.Thread(
             target=follow_cancels,
             args=(self._jobs, self._heartbeat, self._draining),
@@ -70,7 +77,14 @@ class Worker:
                 self._free.release()
             for lease in leases:
                 self._last_work = time.monotonic()
-                execution = _kind_of(lease)(self._jobs, self._heartbeat, lease)
+                execution = _kind_of(lease)(
+                    self._jobs,
+                    self._heartbeat,
+                    lease,
+                    start=self._spares.start,
+                    memory_bytes=self._memory_bytes,
+                    grace_s=self._grace_s,
+                )
                 with self._lock:
                     self._running.add(execution)
                 thread = threading.Thread(target=self._execute, args=(execution,), name="loam-execute")
@@ -78,6 +92,7 @@ class Worker:
                 threads = [*(t for t in threads if t.is_alive()), thread]
         for thread in threads:
             thread.join()
+        self._spares.close()
         self._heartbeat.stop()
 
     def drain(self) -> None:
@@ -160,6 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         slots=settings.slots,
         beat_s=jobs.hello().beat_ms / 1000,
         idle_exit_s=options.idle_exit,
+        memory_bytes=settings.memory_mb * 2**20 or limits.default_bytes(),
+        grace_s=settings.grace_ms / 1000,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=worker.drain, daemon=True).start())

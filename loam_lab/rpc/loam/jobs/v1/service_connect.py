@@ -20,7 +20,7 @@ from protobuf import DescService
 
 from . import service_pb
 from .schedules_pb import BackfillRequest, BackfillResponse, CancelBackfillRequest, CancelBackfillResponse, CreateScheduleRequest, CreateScheduleResponse, DeleteScheduleRequest, DeleteScheduleResponse, EditScheduleRequest, EditScheduleResponse, GetScheduleRequest, GetScheduleResponse, InspectNotebookRequest, InspectNotebookResponse, ListSchedulesRequest, ListSchedulesResponse, ListTicksRequest, ListTicksResponse, PauseScheduleRequest, PauseScheduleResponse, PreviewScheduleRequest, PreviewScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse, TriggerScheduleRequest, TriggerScheduleResponse
-from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, SubmitEngineJobRequest, SubmitEngineJobResponse, WatchRequest, WatchResponse
+from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RestartEngineRequest, RestartEngineResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, SubmitEngineJobRequest, SubmitEngineJobResponse, WatchRequest, WatchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -248,6 +248,12 @@ class Jobs(Protocol):
     async def inspect_notebook(self, request: InspectNotebookRequest, ctx: RequestContext[InspectNotebookRequest, InspectNotebookResponse], /) -> InspectNotebookResponse:
         """
         The parameters, kernel and cells of a notebook, for a form.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -708,6 +714,17 @@ class JobsASGIApplication(ConnectASGIApplication[Jobs]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.inspect_notebook,
+                ),
+                "/loam.jobs.v1.Jobs/RestartEngine": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RestartEngine",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RestartEngineRequest,
+                        output=RestartEngineResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.restart_engine,
                 ),
             },
             interceptors=interceptors,
@@ -1622,6 +1639,29 @@ class JobsClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def restart_engine(
+        self,
+        request: RestartEngineRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RestartEngine",
+                service_name="loam.jobs.v1.Jobs",
+                input=RestartEngineRequest,
+                output=RestartEngineResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
 
 class JobsSync(Protocol):
     def hello(self, request: HelloRequest, ctx: RequestContext[HelloRequest, HelloResponse], /) -> HelloResponse:
@@ -1840,6 +1880,12 @@ class JobsSync(Protocol):
     def inspect_notebook(self, request: InspectNotebookRequest, ctx: RequestContext[InspectNotebookRequest, InspectNotebookResponse], /) -> InspectNotebookResponse:
         """
         The parameters, kernel and cells of a notebook, for a form.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2298,6 +2344,17 @@ class JobsWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.inspect_notebook,
+                ),
+                "/loam.jobs.v1.Jobs/RestartEngine": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RestartEngine",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RestartEngineRequest,
+                        output=RestartEngineResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.restart_engine,
                 ),
             },
             interceptors=interceptors,
@@ -3206,6 +3263,29 @@ class JobsClientSync(ConnectClientSync):
                 service_name="loam.jobs.v1.Jobs",
                 input=InspectNotebookRequest,
                 output=InspectNotebookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def restart_engine(
+        self,
+        request: RestartEngineRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RestartEngine",
+                service_name="loam.jobs.v1.Jobs",
+                input=RestartEngineRequest,
+                output=RestartEngineResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
                 stream_type=StreamType.UNARY,
             ),
