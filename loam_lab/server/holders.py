@@ -6,18 +6,32 @@ They are kept in LOAM_HOME, so that the next server knows whose Spark session an
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 
 class Holders:
-    """Names by engine. `is_connected` tells whether a client of that name is there, or was in the last while."""
+    """Names by engine. `is_connected` tells whether a client of that name is there, or was within `idle_s`.
 
-    def __init__(self, path: Path, is_connected: Callable[[str], bool]) -> None:
+    Those that the last server knew have as long to come back: a kernel finds the next server in a moment, not at once.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        is_connected: Callable[[str], bool],
+        *,
+        idle_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._path = path
         self._is_connected = is_connected
+        self._monotonic = monotonic
         self._names: dict[str, set[str]] = _read(path)
+        self._inherited = frozenset(name for names in self._names.values() for name in names)
+        self._inherited_until = monotonic() + idle_s
 
     def add(self, engine: str, name: str) -> None:
         """Somebody opened an engine."""
@@ -28,7 +42,8 @@ class Holders:
     def any(self, engine: str) -> bool:
         """Whether anybody holds it; those who went away are forgotten."""
         names = self._names.get(engine, set())
-        gone = {name for name in names if not self._is_connected(name)}
+        awaited = self._inherited if self._monotonic() <= self._inherited_until else frozenset()
+        gone = {name for name in names if name not in awaited and not self._is_connected(name)}
         if gone:
             names -= gone
             self._write()

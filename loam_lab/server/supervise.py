@@ -73,7 +73,7 @@ class Desk:
         self._monotonic = monotonic
         self._catalog = Record(home, "catalog")
         self._sail = Record(home, "sail")
-        self._holders = Holders(home / "run" / "holders.json", is_connected)
+        self._holders = Holders(home / "run" / "holders.json", is_connected, idle_s=idle_s, monotonic=monotonic)
         self._wanted: set[str] = set()
         self._log_read_at = monotonic()
         self._lock = threading.RLock()

@@ -30,12 +30,10 @@ def catalog(tmp_path):
     program.wait(10)
 
 
-@pytest.mark.parametrize("by", ["env", "file"])
-def test_runs_and_commands_use_it_and_its_credential_is_on_no_command_line(tmp_path, catalog, by):
-    reference = "env:THEIR_TOKEN" if by == "env" else f"file:{tmp_path / 'credential'}"
+def test_runs_and_commands_use_it_and_its_credential_is_on_no_command_line(tmp_path, catalog):
     home = Home(tmp_path, THEIR_TOKEN=TOKEN)
     home.path.mkdir()
-    (home.path / "loam.toml").write_text(f"[catalog]\nuri = {json.dumps(catalog)}\ntoken = {json.dumps(reference)}\n")
+    (home.path / "loam.toml").write_text(f"[catalog]\nuri = {json.dumps(catalog)}\ntoken = 'env:THEIR_TOKEN'\n")
     try:
         home.here("up")
         home.ended(home.submit("w.py", WRITES))
@@ -72,6 +70,7 @@ def test_one_that_does_not_answer_or_refuses_is_said_in_words(tmp_path, catalog)
 
 
 def test_sail_is_started_again_when_the_catalog_is_another_one(tmp_path, catalog):
+    """Its credential is in a file here."""
     home = Home(tmp_path)
     try:
         home.ended(home.submit("w.py", WRITES))
