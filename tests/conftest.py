@@ -11,3 +11,6 @@ def _own_settings(monkeypatch, tmp_path_factory):
         if name.startswith("LOAM_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("LOAM_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]

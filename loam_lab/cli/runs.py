@@ -183,8 +183,10 @@ def cancel(jobs: Any, run_ids: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"{job.id[:13]}  {_asked(job)}")
 
 
-def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | None = None) -> pb.JobSpec:
-    """A Python file as a job: its text as it is now, with this interpreter and working directory.
+def file_spec(
+    file: Path, *, name: str | None = None, params: dict[str, Any] | None = None, cwd: Path | None = None
+) -> pb.JobSpec:
+    """A Python file as a job: its text as it is now, with this interpreter and working directory (or `cwd`).
 
     Raises:
         Invalid: the file is missing, unreadable, or not Python; names the line.
@@ -211,7 +213,7 @@ def file_spec(file: Path, *, name: str | None = None, params: dict[str, Any] | N
         "path": program.path,
         "params": params or {},
         "python": sys.executable,
-        "cwd": os.getcwd(),
+        "cwd": str(cwd or os.getcwd()),
         "sha256": hashlib.sha256(source.encode()).hexdigest(),
     }
     return pb.JobSpec(task=pb.Task(engine="spark", name=name or file.name, payload=json.dumps(payload).encode()))

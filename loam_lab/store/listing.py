@@ -67,7 +67,10 @@ def _page(db: sqlite3.Connection, which: Filter, also: str = "", *more: object, 
 
 def _drivers(db: sqlite3.Connection, which: Filter, *, named: bool, bounded: bool) -> Iterator[_Driver]:
     """Where to start; several sources are merged."""
-    if which.tag:
+    if which.ids:
+        ids = json.dumps(which.ids)
+        yield "jobs j", "j.seq", ["j.id IN (SELECT value FROM json_each(?))"], [ids]
+    elif which.tag:
         yield "tags t CROSS JOIN jobs j ON j.seq = t.seq", "t.seq", ["t.tag = ?"], [which.tag]
     elif which.dead_letters:
         yield "jobs j INDEXED BY jobs_dead", "j.seq", ["j.is_dead = 1"], []

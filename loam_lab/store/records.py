@@ -146,3 +146,4 @@ class Filter:
     tombstones: bool = False
     before: int | None = None
     limit: int = 25
+    ids: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import service_pb
-from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse
+from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, CountsRequest, CountsResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, TablesRequest, TablesResponse, WatchRequest, WatchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -175,6 +175,18 @@ class Jobs(Protocol):
     async def shutdown(self, request: ShutdownRequest, ctx: RequestContext[ShutdownRequest, ShutdownResponse], /) -> ShutdownResponse:
         """
         End the server and the processes it supervises.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def counts(self, request: CountsRequest, ctx: RequestContext[CountsRequest, CountsResponse], /) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def tables(self, request: TablesRequest, ctx: RequestContext[TablesRequest, TablesResponse], /) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -481,6 +493,28 @@ class JobsASGIApplication(ConnectASGIApplication[Jobs]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.shutdown,
+                ),
+                "/loam.jobs.v1.Jobs/Counts": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Counts",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CountsRequest,
+                        output=CountsResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.counts,
+                ),
+                "/loam.jobs.v1.Jobs/Tables": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Tables",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=TablesRequest,
+                        output=TablesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.tables,
                 ),
             },
             interceptors=interceptors,
@@ -1085,6 +1119,52 @@ class JobsClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def counts(
+        self,
+        request: CountsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Counts",
+                service_name="loam.jobs.v1.Jobs",
+                input=CountsRequest,
+                output=CountsResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def tables(
+        self,
+        request: TablesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Tables",
+                service_name="loam.jobs.v1.Jobs",
+                input=TablesRequest,
+                output=TablesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
 
 class JobsSync(Protocol):
     def hello(self, request: HelloRequest, ctx: RequestContext[HelloRequest, HelloResponse], /) -> HelloResponse:
@@ -1231,6 +1311,18 @@ class JobsSync(Protocol):
     def shutdown(self, request: ShutdownRequest, ctx: RequestContext[ShutdownRequest, ShutdownResponse], /) -> ShutdownResponse:
         """
         End the server and the processes it supervises.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def counts(self, request: CountsRequest, ctx: RequestContext[CountsRequest, CountsResponse], /) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def tables(self, request: TablesRequest, ctx: RequestContext[TablesRequest, TablesResponse], /) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1535,6 +1627,28 @@ class JobsWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.shutdown,
+                ),
+                "/loam.jobs.v1.Jobs/Counts": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Counts",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CountsRequest,
+                        output=CountsResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.counts,
+                ),
+                "/loam.jobs.v1.Jobs/Tables": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Tables",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=TablesRequest,
+                        output=TablesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.tables,
                 ),
             },
             interceptors=interceptors,
@@ -2133,6 +2247,52 @@ class JobsClientSync(ConnectClientSync):
                 service_name="loam.jobs.v1.Jobs",
                 input=ShutdownRequest,
                 output=ShutdownResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def counts(
+        self,
+        request: CountsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Counts",
+                service_name="loam.jobs.v1.Jobs",
+                input=CountsRequest,
+                output=CountsResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def tables(
+        self,
+        request: TablesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Tables",
+                service_name="loam.jobs.v1.Jobs",
+                input=TablesRequest,
+                output=TablesResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
                 stream_type=StreamType.UNARY,
             ),
