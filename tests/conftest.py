@@ -14,3 +14,14 @@ def _own_settings(monkeypatch, tmp_path_factory):
 
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+
+# Jupyter's own loop and clean-up are for tests of its servers (tests/extension); elsewhere they would take the event loop.
+@pytest.fixture
+def jp_asyncio_loop():
+    pass
+
+
+@pytest.fixture
+def jp_server_cleanup():
+    pass

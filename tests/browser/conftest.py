@@ -35,13 +35,21 @@ def lab(home, tmp_path_factory):
     one.close()
 
 
+@pytest.fixture(scope="session")
+def context(browser):
+    """What the pages of one person share: cookies and the cache."""
+    one = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    yield one
+    one.close()
+
+
 @pytest.fixture
-def new_tab(browser):
+def new_tab(context):
     """Open pages that are closed with the test."""
     made = []
 
     def make(lab, **more):
-        made.append(Tab(browser, lab, **more))
+        made.append(Tab(context, lab, **more))
         return made[-1]
 
     yield make

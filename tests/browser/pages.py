@@ -15,7 +15,7 @@ from typing import Any
 
 import nbformat
 from homes import Home, until
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import BrowserContext, Locator, Page, Request
 
 PREFIX = "/user/ada lovelace/".replace(" ", "%20")
 _NO_NEWS = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
@@ -114,15 +114,19 @@ class Lab:
 class Tab:
     """One page of Lab."""
 
-    def __init__(self, browser: Browser, lab: Lab, *, width: int = 1280, height: int = 860, **more: Any) -> None:
+    def __init__(self, context: BrowserContext, lab: Lab, *, width: int = 1280, height: int = 860) -> None:
         self.lab = lab
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height}, permissions=["clipboard-read", "clipboard-write"], **more
-        )
-        self.context.set_default_timeout(12_000)
-        self.page: Page = self.context.new_page()
+        self.page: Page = context.new_page()
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.set_default_timeout(12_000)
         self.problems: list[str] = []
+        self.calls: list[str] = []
+        self.page.on("request", self._note)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+    def _note(self, request: Request) -> None:
+        if "/loam/call/" in request.url:
+            self.calls.append(request.url.rsplit("/", 1)[1])
 
     def open(self, query: str = "reset", path: str = "lab") -> Tab:
         """Load Lab and wait until it is there."""
@@ -191,7 +195,7 @@ class Tab:
 
     def close(self) -> None:
         """Close the page; a script error on it fails the test."""
-        self.context.close()
+        self.page.close()
         assert self.problems == []
 
 

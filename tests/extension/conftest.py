@@ -7,9 +7,13 @@ import json
 
 import pytest
 from homes import Home
+from pytest_jupyter.jupyter_core import jp_asyncio_loop
+from pytest_jupyter.jupyter_server import jp_server_cleanup
 
 from loam_lab import config
 from loam_lab.lab.extension.upstream import Upstream
+
+__all__ = ["jp_asyncio_loop", "jp_server_cleanup"]
 
 
 @pytest.fixture(scope="module")

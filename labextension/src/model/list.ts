@@ -78,7 +78,8 @@ export class RunList {
       }
     }
     const fresh = [...found.values()].filter(job => matches(job, this.filter) && this._isWithin(job, kept));
-    this._set(fresh.length ? [...kept, ...fresh].sort(newestFirst) : kept);
+    // Within a millisecond the server's order holds: the sort is stable, and what is new comes first.
+    this._set(fresh.length ? [...fresh, ...kept].sort(newestFirst) : kept);
   }
 
   /** Hand out what is to be read, at most `most` ids. */
@@ -99,7 +100,7 @@ export class RunList {
   /** Older than the last loaded one: it comes with its page. */
   private _isWithin(job: Job, kept: readonly Job[]): boolean {
     const last = kept[kept.length - 1];
-    return this.next === '' || last === undefined || newestFirst(job, last) < 0;
+    return this.next === '' || last === undefined || newestFirst(job, last) <= 0;
   }
 
   private _set(jobs: readonly Job[]): void {
@@ -108,10 +109,6 @@ export class RunList {
   }
 }
 
-/** Ids are made in order of time. */
 export function newestFirst(a: Job, b: Job): number {
-  if (a.createdAtMs !== b.createdAtMs) {
-    return a.createdAtMs < b.createdAtMs ? 1 : -1;
-  }
-  return a.id < b.id ? 1 : a.id > b.id ? -1 : 0;
+  return Number(b.createdAtMs - a.createdAtMs);
 }

@@ -112,7 +112,7 @@ export class Loam {
     }
     const reading = this.call(method);
     this._shared.set(key, reading);
-    const forget = () => setTimeout(() => this._shared.delete(key), 300);
+    const forget = () => this._shared.delete(key);
     reading.then(forget, forget);
     return reading;
   }

@@ -39,6 +39,7 @@ export const views: JupyterFrontEndPlugin<void> = {
           content.title.label = trans.__('Run %1', id.slice(0, 13));
           content.title.icon = loamIcon;
           widget = new MainAreaWidget({ content });
+          widget.toolbar.hide();
           widget.id = `loam-run-${id}`;
           void runs.add(widget);
         }
@@ -60,6 +61,7 @@ export const views: JupyterFrontEndPlugin<void> = {
           content.title.label = name;
           content.title.icon = loamIcon;
           widget = new MainAreaWidget({ content });
+          widget.toolbar.hide();
           widget.id = `loam-table-${name}`;
           void tables.add(widget);
         }

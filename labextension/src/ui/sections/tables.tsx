@@ -62,7 +62,7 @@ function Body(): JSX.Element {
     }
   };
   if (error || !nodes.length) {
-    const nothing = value?.state === 'stopped' ? trans.__('The catalog starts with the first %%loam spark cell.') : trans.__('No tables yet.');
+    const nothing = value?.state === 'stopped' ? trans.__('The catalog starts with the first run.') : trans.__('No tables yet.');
     return (
       <div className="jp-loam-line">
         <span />
