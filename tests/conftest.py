@@ -16,7 +16,7 @@ def _own_settings(monkeypatch, tmp_path_factory):
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
 
-# Jupyter's own loop and clean-up are for tests of its servers (tests/extension); elsewhere they would take the event loop.
+# Jupyter's own are for tests of its servers (tests/extension); elsewhere they would take the event loop.
 @pytest.fixture
 def jp_asyncio_loop():
     pass
