@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark, or those named: `python -m tests.bench laptop cells core listing`."""
+"""`make bench`: every benchmark, or those named: `python -m tests.bench laptop cells core listing page`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from importlib import import_module
 
-ALL = ("laptop", "cells", "core", "listing")
+ALL = ("laptop", "cells", "core", "listing", "page")
 
 
 def main() -> None:

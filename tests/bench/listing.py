@@ -44,7 +44,7 @@ FILTERS: dict[str, dict[str, Any]] = {
 }
 
 
-def fill(store: SqliteStore, count: int, *, seed: int = 1) -> None:
+def fill(store: SqliteStore, count: int, *, seed: int = 1, namespace: str = "n") -> None:
     """Rows as a year of use leaves them: mostly succeeded, a few failed, one needle."""
     chance = random.Random(seed)
 
@@ -59,7 +59,8 @@ def fill(store: SqliteStore, count: int, *, seed: int = 1) -> None:
             at = 1_700_000_000_000 + seq * 1_000
             jobs.append(
                 (
-                    *(seq, f"0{seq:07x}-0000-7000-8000-{seq:012x}", "n", "seldom" if rare else "default", state),
+                    *(seq, f"0{seq:07x}-0000-7000-8000-{seq:012x}", namespace),
+                    *("seldom" if rare else "default", state),
                     *(at, at, at, 1, 1, 1, 1, 1_000, 600_000, 0, at, at + 500),
                     *("sql" if rare else chance.choice(["spark", "spark", "notebook"]), name),
                     *("eve" if rare else "ada", int(failed)),

@@ -236,7 +236,9 @@ def test_hostile_strings_are_text(tab, home):
     fail(client, ids, message="\n".join(HOSTILE.values()) + "B" * 300_000, queue="hostile")
     noisy = home.submit(
         "noisy.py",
-        "import sys\nprint('x' * 1_000_000)\nsys.stdout.buffer.write(b'\\xff\\xfe \\x1b[2J\\n')\nprint('<b>bold</b>')\n",
+        "import sys\n"
+        "print('x' * 1_000_000)\n"
+        "sys.stdout.buffer.write(b'\\xff\\xfe \\x1b[2J\\n')\nprint('<b>bold</b>')\n",
     )
     tab.sidebar()
     expect(tab.row(ids[0])).to_contain_text("<img src=x onerror=window.hacked=1>")
