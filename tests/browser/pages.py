@@ -163,16 +163,18 @@ class Tab:
             "([name, given]) => { void window.jupyterapp.commands.execute(name, given); }", [name, arguments]
         )
 
-    def notebook(self, path: str) -> Locator:
+    def notebook(self, path: str, *, kernel: bool = True) -> Locator:
         """A notebook opened, its kernel ready."""
         self.page.evaluate(
-            """async path => {
+            """async ([path, kernel]) => {
                 const panel = await window.jupyterapp.commands.execute('docmanager:open', {path});
                 await panel.context.ready;
-                await panel.sessionContext.ready;
-                await panel.sessionContext.session?.kernel?.info;
+                if (kernel) {
+                    await panel.sessionContext.ready;
+                    await panel.sessionContext.session?.kernel?.info;
+                }
             }""",
-            path,
+            [path, kernel],
         )
         found = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         found.locator(".jp-Cell").first.wait_for()

@@ -57,13 +57,13 @@ def test_the_results_and_tables_of_a_cell_are_shown(tab, lab, home):
         "writes.ipynb",
         "%load_ext loam_lab",
         '%%loam spark --name "write ten"\nspark.sql("create namespace if not exists shown")\n'
-        'spark.range(10).writeTo("shown.ten").createOrReplace()',
+        'spark.range(10).writeTo("shown.ten").create()',
         "%loam table shown.ten",
     )
     panel = tab.notebook(book)
     for at in range(3):
         tab.run_cell(at)
-    expect(panel.locator(f'{RUN}[data-state="succeeded"] .jp-loam-wrote')).to_contain_text("shown.ten")
+    expect(panel.locator(f'{RUN}[data-state="succeeded"] .jp-loam-wrote')).to_contain_text("shown.ten", timeout=20_000)
     table = panel.locator("article.jp-loam-run")
     expect(table.get_by_role("button", name="write ten")).to_be_visible()
     expect(table).to_contain_text("10 rows")
@@ -103,14 +103,14 @@ def test_bundles_from_elsewhere_only_read_before_a_click(tab, lab, home):
         ("big", bundle("0190a0b0-0000-7000-8000-000000000002", name="x" * 5_000_000, error="y" * 5_000_000)),
         ("another code", bundle(known)),
     ]
-    book = nbformat.v4.new_notebook()
+    book = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     for words, output in cells:
         cell = nbformat.v4.new_code_cell(f"%%loam spark\n# {words}", execution_count=1)
         cell.outputs = [output]
         book.cells.append(cell)
     nbformat.write(book, lab.root / "elsewhere.ipynb")
     tab.calls.clear()
-    panel = tab.notebook("elsewhere.ipynb")
+    panel = tab.notebook("elsewhere.ipynb", kernel=False)
     expect(panel.locator(RUN)).to_have_count(5)
     expect(panel.locator(f'[data-run="{known}"]')).to_be_visible()
     expect(panel.get_by_text("this server does not know the run")).to_have_count(2)

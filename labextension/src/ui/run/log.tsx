@@ -136,6 +136,7 @@ export function LogView(props: { job: Job }): JSX.Element {
         aria-label={trans.__('Log')}
         aria-live={isFollowing && isLive ? 'polite' : 'off'}
         tabIndex={0}
+        style={{ height: Math.max(34, virtual.getTotalSize() + 12) }}
         onWheel={event => event.deltaY < 0 && setFollowing(false)}
       >
         <div style={{ height: virtual.getTotalSize(), position: 'relative' }}>
