@@ -203,7 +203,7 @@ class Tab:
     def close(self) -> None:
         """Close the page; a script error on it fails the test."""
         self.page.close()
-        assert self.problems == []
+        assert not self.problems, "\n".join(self.problems)
 
 
 def wait_for(what: Callable[[], bool], seconds: float = 12.0, words: str = "") -> None:

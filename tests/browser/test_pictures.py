@@ -1,6 +1,6 @@
 """The pictures of the README: the first notebook on its real data, in the light theme.
 
-`LOAM_PICTURES=docs/pictures python -m pytest tests/browser/test_pictures.py` writes them anew.
+`README_PICTURES=docs/pictures python -m pytest tests/browser/test_pictures.py` writes them anew.
 """
 
 import os
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_first_notebook_as_the_readme_shows_it(tab, lab, home, tmp_path):
-    folder = Path(os.environ.get("LOAM_PICTURES", tmp_path))
+    folder = Path(os.environ.get("README_PICTURES", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "notebooks" / "01_first_run.ipynb", lab.root / "first_run.ipynb")
     failed = home.submit(

@@ -5,6 +5,7 @@ import { Claim, EventKind } from '../gen/loam/jobs/v1/jobs_pb';
 import { Jobs } from '../gen/loam/jobs/v1/service_pb';
 import type { SavedTable } from '../model/bundle';
 import { rowsOf } from '../model/state';
+import type { Trans } from '../model/words';
 import { count, size } from '../model/words';
 import { Text, When, useNow } from './bits';
 import { useFace } from './face';
@@ -44,7 +45,7 @@ export function TableView(props: { name: string; saved: SavedTable | null }): JS
           <Text value={name} />
         </h1>
       </div>
-      {saved ? <div className="jp-loam-facts">{facts(saved, trans.__).map((fact, at) => <span key={at}>{fact}</span>)}</div> : null}
+      {saved ? <div className="jp-loam-facts">{facts(saved, trans).map((fact, at) => <span key={at}>{fact}</span>)}</div> : null}
       <h2>
         {trans.__('Snapshots')}
         <span className="jp-loam-sub">{isMore ? trans.__('the newest %1, more exist', String(limit)) : ''}</span>
@@ -178,10 +179,10 @@ function Schema(props: { saved: SavedTable }): JSX.Element {
   );
 }
 
-function facts(saved: SavedTable, say: (text: string, ...values: string[]) => string): string[] {
+function facts(saved: SavedTable, trans: Trans): string[] {
   return [
-    saved.rows === null ? '' : say('%1 rows', count(saved.rows)),
+    saved.rows === null ? '' : trans.__('%1 rows', count(saved.rows)),
     saved.sizeBytes === null ? '' : size(saved.sizeBytes),
-    saved.files === null ? '' : say('%1 files', count(saved.files))
+    saved.files === null ? '' : trans.__('%1 files', count(saved.files))
   ].filter(Boolean);
 }
