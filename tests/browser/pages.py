@@ -131,7 +131,7 @@ class Tab:
 
     def _note(self, request: Request) -> None:
         if "/loam/call/" in request.url:
-            self.calls.append(request.url.rsplit("/", 1)[1])
+            self.calls.append(request.url.split("?")[0].rsplit("/", 1)[1])
 
     def open(self, query: str = "reset", path: str = "lab") -> Tab:
         """Load Lab and wait until it is there."""

@@ -6,7 +6,6 @@ import signal
 
 import nbformat
 import pytest
-from homes import until
 from pages import wait_for
 from playwright.sync_api import expect
 
@@ -124,13 +123,15 @@ def test_bundles_from_elsewhere_only_read_before_a_click(tab, lab, home):
 
 
 def test_ten_hidden_pages_ask_nothing(new_tab, lab, home):
+    home_run(home.client(), "there is a run")
     pages = [new_tab(lab) for _ in range(3)]
     for page in pages:
         page.open()
-        page.sidebar()
+        page.sidebar().locator("[data-run]").first.wait_for()
+        page.page.wait_for_timeout(1_000)
         page.page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true})")
     client = home.client()
-    until(lambda: all(page.calls for page in pages), 10, "their first calls")
+    home_run(client, "hidden first")
     seen = [len(page.calls) for page in pages]
     for at in range(20):
         home_run(client, f"hidden {at}")
