@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u LOAM_URL -u LOAM_TOKEN
+NODE   := cd labextension && PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .PHONY: help demo lab test check gen bench cover test-faults test-versions bench-scheduler clean
 
@@ -24,22 +25,37 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || uv venv --seed -q -p $(PYTHON) $(VENV) || \
 	  { rm -rf $(VENV); echo "no virtual environment can be made: install the package python3-venv (Debian, Ubuntu), or uv"; exit 1; }
 
-# The stamps: an environment is brought up to date when pyproject.toml changes.
+# The stamps: an environment is brought up to date when pyproject.toml changes, the front end when its sources do.
+FRONT := pyproject.toml hatch_build.py labextension/package.json labextension/yarn.lock $(shell find labextension/src labextension/style labextension/schema -type f)
+
+# The demo has no use for the front end: neither Node nor npm's registry is needed.
 $(VENV)/.demo: $(BIN)/python pyproject.toml
+	LOAM_LAB_FRONT_END=skip $(BIN)/python -m pip install -q -e '.[local,demo]'
+	@touch $@
+
+$(VENV)/.lab: $(VENV)/.demo $(FRONT)
 	$(BIN)/python -m pip install -q -e '.[local,demo]'
 	@touch $@
 
-$(VENV)/.test: $(BIN)/python pyproject.toml
+$(VENV)/.test: $(BIN)/python $(FRONT)
 	$(BIN)/python -m pip install -q -e '.[test,check]'
-	@touch $@ $(VENV)/.demo
+	@touch $(VENV)/.demo $(VENV)/.lab $@
+
+# Debian's browser for the tests of the pages.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update && \
+	    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; } || \
+	  { echo "the browser tests need chromium: apt-get install -y --no-install-recommends chromium (as root)"; exit 1; }
 
 demo: $(VENV)/.demo
 	$(RUN) LOAM_HOME="$(CURDIR)/.loam/demo" $(BIN)/python notebooks/demo.py
 
-lab: $(VENV)/.demo
+lab: $(VENV)/.lab
 	$(RUN) LOAM_HOME="$(CURDIR)/.loam/lab" $(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks notebooks/01_first_run.ipynb
 
-test: check
+test: check chromium
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not faults"
 
 check: $(VENV)/.test
@@ -48,9 +64,12 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/house/generated.py
+	$(NODE) jlpm check
+	$(NODE) jlpm test
 
 gen: $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/buf generate
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/buf generate --template labextension/buf.gen.yaml
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/house/generated.py --write
 
 test-faults: $(VENV)/.test

@@ -48,3 +48,15 @@ def unload_ipython_extension(shell: Any) -> None:
     from loam_lab.lab import magics
 
     magics.unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Where `jupyter-builder develop` finds the built front end."""
+    return [{"src": "labextension", "dest": "loam-lab"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    """The Jupyter server's half; imported only there, for kernels often lack jupyter_server."""
+    from loam_lab.lab.extension.app import LoamApp
+
+    return [{"module": "loam_lab", "app": LoamApp}]

@@ -147,6 +147,14 @@ class Jobs:
         """What the server and its processes do."""
         return self._call("status", request, CALL_MS)  # type: ignore[no-any-return]
 
+    def counts(self, request: api.CountsRequest) -> api.CountsResponse:
+        """How many runs stand where."""
+        return self._call("counts", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def tables(self, request: api.TablesRequest) -> api.TablesResponse:
+        """The tables of the catalog."""
+        return self._call("tables", request, CALL_MS)  # type: ignore[no-any-return]
+
     def shutdown(self, request: api.ShutdownRequest) -> api.ShutdownResponse:
         """End the server and its processes."""
         return self._call("shutdown", request, CALL_MS, again=False)  # type: ignore[no-any-return]

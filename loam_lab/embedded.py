@@ -31,6 +31,17 @@ def server_record(home: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and "url" in record else None
 
 
+def address(home: Path) -> tuple[str, str] | None:
+    """(url, token) of the server that wrote its record here, on this host and boot; it may have gone since."""
+    record = server_record(home)
+    if record is None or (record.get("host"), record.get("boot_id")) != config.host():
+        return None
+    try:
+        return str(record["url"]), (home / "token").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
 def is_gone(home: Path, *, seconds: float = 2.0) -> bool:
     """Whether the server that wrote its record here was killed: it ran on this host, and nobody holds the home.
 
@@ -102,14 +113,11 @@ def find(settings: config.Config, *, start: bool, stays: bool) -> tuple[Any, str
 
 
 def _answering(home: Path, *, stays: bool) -> tuple[Any, str] | None:
-    record = server_record(home)
-    if record is None or (record.get("host"), record.get("boot_id")) != config.host():
+    found, record = address(home), server_record(home)
+    if found is None or record is None:
         return None
-    try:
-        token = (home / "token").read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    client = raw_client(str(record["url"]), stays=stays)
+    url, token = found
+    client = raw_client(url, stays=stays)
     headers = {"authorization": f"Bearer {token}"}
     try:
         theirs = client.hello(hello_request(), headers=headers, timeout_ms=5_000).version

@@ -11,3 +11,17 @@ def _own_settings(monkeypatch, tmp_path_factory):
         if name.startswith("LOAM_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("LOAM_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+
+# Jupyter's own are for tests of its servers (tests/extension); elsewhere they would take the event loop.
+@pytest.fixture
+def jp_asyncio_loop():
+    pass
+
+
+@pytest.fixture
+def jp_server_cleanup():
+    pass

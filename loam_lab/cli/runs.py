@@ -82,13 +82,9 @@ def submit(
     It survives this terminal. In a program `spark` and `params` are there; a notebook takes the parameters of its cell
     tagged "parameters".
     """
-    given = submission.Options(**options)
-    if file.suffix == notebooks.SUFFIX:
-        spec = notebooks.submitted(file, given, kernel=kernel, cwd=cwd, cell_timeout_s=cell_timeout)
-    elif kernel or cwd or cell_timeout:
+    if file.suffix != notebooks.SUFFIX and (kernel or cwd or cell_timeout):
         raise Invalid("--kernel, --cwd and --cell-timeout are for notebooks (.ipynb). Leave them out", field="FILE")
-    else:
-        spec = program_spec(file, given)
+    spec = spec_of(file, submission.Options(**options), kernel=kernel, cwd=cwd, cell_timeout_s=cell_timeout)
     client: Jobs = jobs(stays=wait)
     [run_id] = client.enqueue(api.EnqueueRequest(jobs=[spec])).job_ids
     if not wait:
@@ -231,8 +227,26 @@ def export(jobs: Any, run_id: str, form: str, output: Path | None, no_code: bool
     click.echo(str(target))
 
 
-def program_spec(file: Path, options: submission.Options) -> pb.JobSpec:
-    """A file as a job: its text as it is now, with this interpreter and working directory.
+def spec_of(
+    file: Path,
+    options: submission.Options,
+    *,
+    kernel: str = "",
+    cwd: Path | None = None,
+    cell_timeout_s: float = 0.0,
+) -> pb.JobSpec:
+    """A file as a job: a notebook, a program, or a cell (.ipy).
+
+    Raises:
+        Invalid: the file or an option is no good; says what to change.
+    """
+    if file.suffix == notebooks.SUFFIX:
+        return notebooks.submitted(file, options, kernel=kernel, cwd=cwd, cell_timeout_s=cell_timeout_s)
+    return program_spec(file, options, cwd=cwd)
+
+
+def program_spec(file: Path, options: submission.Options, *, cwd: Path | None = None) -> pb.JobSpec:
+    """A file as a job: its text as it is now, with this interpreter and working directory (or `cwd`).
 
     Raises:
         Invalid: the file is missing, unreadable or not Python (names the line), or an option is wrong.
@@ -260,6 +274,7 @@ def program_spec(file: Path, options: submission.Options) -> pb.JobSpec:
         "source": source,
         "path": str(file.resolve()),
         **whose.place(sys.executable, ()),
+        **({"cwd": str(cwd)} if cwd else {}),
         "sha256": hashlib.sha256(source.encode()).hexdigest(),
     }
     if is_cell:

@@ -22,6 +22,10 @@ class CommitLog(Protocol):
         """Commits after a place, in order; maybe not all in one call."""
         ...
 
+    def tables(self) -> Sequence[tuple[str, str]]:
+        """(namespace, name) of every table."""
+        ...
+
 
 FindLog = Callable[[], CommitLog | None]
 
@@ -37,6 +41,14 @@ class Commits:
         log = self._find_log()
         try:
             return log.head() if log else None
+        except Unavailable:
+            return None
+
+    def tables(self) -> list[tuple[str, str]] | None:
+        """(namespace, name) of every table; None where no catalog answers."""
+        log = self._find_log()
+        try:
+            return list(log.tables()) if log else None
         except Unavailable:
             return None
 

@@ -18,6 +18,7 @@ from loam_lab.store.write import EVENTS, OUTPUTS, Topic, event_topic
 
 _KEEPALIVE_S = 15.0
 _OUTPUTS = 50
+_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,38 @@ class Look(Calls):
         """Runs newest first, a page at a time."""
         who = self._who(ctx.request_headers)
         which = wire.list_filter(request, who.namespace)
-        found = self.store.read(lambda reader: reader.runs(which))
-        more = len(found) == which.limit
-        return api.ListResponse(jobs=[wire.run(run) for run in found], next=str(found[-1].job.seq) if more else "")
+
+        def look(reader: Reader) -> api.ListResponse:
+            found = reader.runs(which)
+            jobs = [wire.run(run) for run in found]
+            if request.positions:
+                for job, run in zip(jobs, found, strict=True):
+                    job.position = queues.position(reader, run.job) if run.job.state is State.READY else 0
+            more = len(found) == which.limit and not which.ids
+            return api.ListResponse(jobs=jobs, next=str(found[-1].job.seq) if more else "")
+
+        return self.store.read(look)
+
+    def counts(self, request: api.CountsRequest, ctx: Context, /) -> api.CountsResponse:
+        """How many runs stand where."""
+        who = self._who(ctx.request_headers)
+        since = self.store.now() - _DAY_MS
+        where = {"namespace": who.namespace, "since": since}
+        return api.CountsResponse(**self.store.read(lambda reader: dict(reader.select("counts", where))))
+
+    def tables(self, request: api.TablesRequest, ctx: Context, /) -> api.TablesResponse:
+        """The tables of the catalog, each with its last commit. A catalog that never ran is not started for it."""
+        self._who(ctx.request_headers)
+        named = self.commits.tables()
+        if named is None:
+            return api.TablesResponse(state="stopped")
+        self.read_commits()
+        last: dict[str, int] = dict(self.store.read(lambda reader: reader.select("last_commits", {})))
+        tables = [
+            api.Table(namespace=space, name=name, committed_at_ms=last.get(f"{space}.{name}", 0))
+            for space, name in sorted(named)
+        ]
+        return api.TablesResponse(tables=tables, state="running")
 
     def outputs(self, request: api.OutputsRequest, ctx: Context, /) -> api.OutputsResponse:
         """What a run printed and displayed, from a place on."""

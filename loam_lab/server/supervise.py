@@ -316,6 +316,10 @@ class AdaptedLog:
             for commit in self._client.commits(after)
         ]
 
+    def tables(self) -> list[tuple[str, str]]:
+        """(namespace, name) of every table."""
+        return self._client.tables()
+
 
 def _remote(program: Started) -> str:
     return f"sc://127.0.0.1:{program.port}"

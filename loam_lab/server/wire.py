@@ -404,6 +404,7 @@ def list_filter(request: api.ListRequest, namespace: str) -> records.Filter:
     """
     if request.after and not request.after.isdecimal():
         raise Invalid(f"after {request.after!r} is not a cursor of List", field="after")
+    check.number(len(request.job_ids), field="job_ids", least=0, most=1_000)
     return records.Filter(
         namespace,
         states=tuple(str(_STATE_FROM_PB[state]) for state in request.states if state in _STATE_FROM_PB),
@@ -416,7 +417,8 @@ def list_filter(request: api.ListRequest, namespace: str) -> records.Filter:
         retry_line=request.retry_line,
         tombstones=request.tombstones,
         before=int(request.after) if request.after else None,
-        limit=check.number(request.limit or 25, field="limit", least=1, most=1_000),
+        limit=check.number(request.limit or len(request.job_ids) or 25, field="limit", least=1, most=1_000),
+        ids=tuple(request.job_ids),
     )
 
 

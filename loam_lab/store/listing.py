@@ -73,7 +73,9 @@ def _page(db: sqlite3.Connection, which: Filter, also: str = "", *more: object, 
 
 def _drivers(db: sqlite3.Connection, which: Filter, *, names: Sequence[int], bounded: bool) -> Iterator[_Driver]:
     """Where to start; several sources are merged."""
-    if which.tag:
+    if which.ids:
+        yield "jobs j", "j.seq", ["j.id IN (SELECT value FROM json_each(?))"], [json.dumps(which.ids)]
+    elif which.tag:
         yield (
             "tags t CROSS JOIN jobs j ON j.seq = t.seq",
             "t.seq",

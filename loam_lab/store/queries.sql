@@ -555,6 +555,25 @@ SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, det
 -- last_cursor --
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0);
 
+-- counts --
+-- How many runs stand where, each by the index that finds them.
+SELECT 'running', count(*) FROM jobs INDEXED BY jobs_leased WHERE state = 'running' AND namespace = :namespace
+UNION ALL SELECT 'queued', (SELECT count(*) FROM jobs INDEXED BY jobs_ready
+   WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace)
+ + (SELECT count(*) FROM jobs INDEXED BY jobs_keyed WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace)
+UNION ALL SELECT 'scheduled', count(*) FROM jobs INDEXED BY jobs_due
+   WHERE state = 'scheduled' AND attempts = 0 AND namespace = :namespace
+UNION ALL SELECT 'retrying', count(*) FROM jobs INDEXED BY jobs_due
+   WHERE state = 'scheduled' AND attempts > 0 AND namespace = :namespace
+UNION ALL SELECT 'blocked', count(*) FROM jobs INDEXED BY jobs_blocked WHERE state = 'blocked' AND namespace = :namespace
+UNION ALL SELECT 'dead_letters', count(*) FROM jobs INDEXED BY jobs_dead WHERE is_dead = 1 AND namespace = :namespace
+UNION ALL SELECT 'failed', count(*) FROM jobs INDEXED BY jobs_ended
+   WHERE finished_at IS NOT NULL AND tombstone = 0 AND finished_at > :since AND state = 'failed' AND namespace = :namespace;
+
+-- last_commits --
+-- The time of each table's last snapshot.
+SELECT table_name, max(committed_at) FROM snapshots WHERE snapshot_id <> '' GROUP BY table_name;
+
 -- first_cursor --
 SELECT coalesce(min(cursor), 0) FROM events;
 

@@ -147,3 +147,4 @@ class Filter:
     tombstones: bool = False
     before: int | None = None
     limit: int = 25
+    ids: tuple[str, ...] = ()

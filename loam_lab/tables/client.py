@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPException
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from loam_lab.errors import Invalid, LoamError, Unauthenticated, Unavailable
 
@@ -60,6 +60,15 @@ class CatalogLog:
         """Commits after the number `after`, oldest first; the catalog gives at most 1000 at a time."""
         found = self._get(f"/loam/v1/commits?after={int(after)}&limit={int(limit)}")
         return [_commit(entry) for entry in found["commits"]]
+
+    def tables(self) -> list[tuple[str, str]]:
+        """(namespace, name) of every table, by Iceberg's own routes."""
+        found = []
+        for parts in self._get("/v1/namespaces")["namespaces"]:
+            space = quote("\x1f".join(parts), safe="")
+            named = self._get(f"/v1/namespaces/{space}/tables")["identifiers"]
+            found += [(".".join(one["namespace"]), str(one["name"])) for one in named]
+        return found
 
     def health(self) -> dict[str, Any]:
         """{"status": "ok", "pid": ..., "version": ...}"""

@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark, or those named: `python -m tests.bench laptop cells detached core listing`.
+"""`make bench`: every benchmark, or those named: `python -m tests.bench laptop cells detached core listing page`.
 
 `million` is run by its name only: it takes ten minutes and 2 GB of disk.
 """
@@ -9,7 +9,7 @@ import json
 import sys
 from importlib import import_module
 
-ALL = ("laptop", "cells", "detached", "core", "listing")
+ALL = ("laptop", "cells", "detached", "core", "listing", "page")
 
 
 def main() -> None:

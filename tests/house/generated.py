@@ -39,13 +39,23 @@ def stale_code() -> list[str]:
         subprocess.run(["buf", "generate", "--output", folder], cwd=ROOT, check=True)
         fresh, ours = Path(folder) / "loam_lab" / "rpc", ROOT / "loam_lab" / "rpc"
         names = {str(path.relative_to(base)) for base in (fresh, ours) for path in base.rglob("*.py")}
-        return sorted(
-            name
-            for name in names
-            if not (fresh / name).exists()
-            or not (ours / name).exists()
-            or not filecmp.cmp(fresh / name, ours / name, shallow=False)
-        )
+        return sorted(name for name in names if not _is_same(fresh / name, ours / name))
+
+
+def stale_front_end() -> list[str]:
+    """The same for labextension/src/gen; nothing where Node's plugin is not installed."""
+    if not (ROOT / "labextension/node_modules/.bin/protoc-gen-es").exists():
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        template = "labextension/buf.gen.yaml"
+        subprocess.run(["buf", "generate", "--template", template, "--output", folder], cwd=ROOT, check=True)
+        here = Path("labextension/src/gen")
+        names = {str(path.relative_to(base)) for base in (Path(folder), ROOT) for path in (base / here).rglob("*.ts")}
+        return sorted(name for name in names if not _is_same(Path(folder) / name, ROOT / name))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and filecmp.cmp(one, other, shallow=False)
 
 
 def main() -> int:
@@ -55,6 +65,7 @@ def main() -> int:
         DOC.write_text(with_table(text), encoding="utf-8")
         return 0
     stale = [f"loam_lab/rpc/{name}" for name in stale_code()]
+    stale += stale_front_end()
     stale += ["docs/lifecycle.md"] if with_table(text) != text else []
     for name in stale:
         print(f"stale: {name}. Try: make gen")

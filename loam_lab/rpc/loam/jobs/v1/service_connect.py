@@ -20,7 +20,7 @@ from protobuf import DescService
 
 from . import service_pb
 from .schedules_pb import BackfillRequest, BackfillResponse, CancelBackfillRequest, CancelBackfillResponse, CreateScheduleRequest, CreateScheduleResponse, DeleteScheduleRequest, DeleteScheduleResponse, EditScheduleRequest, EditScheduleResponse, GetScheduleRequest, GetScheduleResponse, InspectNotebookRequest, InspectNotebookResponse, ListSchedulesRequest, ListSchedulesResponse, ListTicksRequest, ListTicksResponse, PauseScheduleRequest, PauseScheduleResponse, PreviewScheduleRequest, PreviewScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse, TriggerScheduleRequest, TriggerScheduleResponse
-from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RestartEngineRequest, RestartEngineResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, SubmitEngineJobRequest, SubmitEngineJobResponse, WatchRequest, WatchResponse
+from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, CountsRequest, CountsResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RestartEngineRequest, RestartEngineResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, SubmitEngineJobRequest, SubmitEngineJobResponse, TablesRequest, TablesResponse, WatchRequest, WatchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -254,6 +254,18 @@ class Jobs(Protocol):
     async def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
         """
         Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def counts(self, request: CountsRequest, ctx: RequestContext[CountsRequest, CountsResponse], /) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def tables(self, request: TablesRequest, ctx: RequestContext[TablesRequest, TablesResponse], /) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -725,6 +737,28 @@ class JobsASGIApplication(ConnectASGIApplication[Jobs]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.restart_engine,
+                ),
+                "/loam.jobs.v1.Jobs/Counts": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Counts",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CountsRequest,
+                        output=CountsResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.counts,
+                ),
+                "/loam.jobs.v1.Jobs/Tables": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Tables",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=TablesRequest,
+                        output=TablesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.tables,
                 ),
             },
             interceptors=interceptors,
@@ -1662,6 +1696,52 @@ class JobsClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def counts(
+        self,
+        request: CountsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Counts",
+                service_name="loam.jobs.v1.Jobs",
+                input=CountsRequest,
+                output=CountsResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def tables(
+        self,
+        request: TablesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Tables",
+                service_name="loam.jobs.v1.Jobs",
+                input=TablesRequest,
+                output=TablesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
 
 class JobsSync(Protocol):
     def hello(self, request: HelloRequest, ctx: RequestContext[HelloRequest, HelloResponse], /) -> HelloResponse:
@@ -1886,6 +1966,18 @@ class JobsSync(Protocol):
     def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
         """
         Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def counts(self, request: CountsRequest, ctx: RequestContext[CountsRequest, CountsResponse], /) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def tables(self, request: TablesRequest, ctx: RequestContext[TablesRequest, TablesResponse], /) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2355,6 +2447,28 @@ class JobsWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.restart_engine,
+                ),
+                "/loam.jobs.v1.Jobs/Counts": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Counts",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CountsRequest,
+                        output=CountsResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.counts,
+                ),
+                "/loam.jobs.v1.Jobs/Tables": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Tables",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=TablesRequest,
+                        output=TablesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.tables,
                 ),
             },
             interceptors=interceptors,
@@ -3286,6 +3400,52 @@ class JobsClientSync(ConnectClientSync):
                 service_name="loam.jobs.v1.Jobs",
                 input=RestartEngineRequest,
                 output=RestartEngineResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def counts(
+        self,
+        request: CountsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CountsResponse:
+        """
+        How many runs stand where.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Counts",
+                service_name="loam.jobs.v1.Jobs",
+                input=CountsRequest,
+                output=CountsResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def tables(
+        self,
+        request: TablesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TablesResponse:
+        """
+        The tables of the catalog, each with its last commit.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Tables",
+                service_name="loam.jobs.v1.Jobs",
+                input=TablesRequest,
+                output=TablesResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
                 stream_type=StreamType.UNARY,
             ),

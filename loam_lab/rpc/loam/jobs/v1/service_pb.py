@@ -1086,7 +1086,7 @@ class GetResponse(Message[_GetResponseFields]):
         cells: list[Cell]
         artifacts: list[Artifact]
 
-_ListRequestFields: TypeAlias = Literal["states", "engine", "queue", "tag", "text", "limit", "after", "actor", "dead_letters", "retry_line", "tombstones"]
+_ListRequestFields: TypeAlias = Literal["states", "engine", "queue", "tag", "text", "limit", "after", "actor", "dead_letters", "retry_line", "tombstones", "job_ids", "positions"]
 
 class ListRequest(Message[_ListRequestFields]):
     """
@@ -1151,9 +1151,21 @@ class ListRequest(Message[_ListRequestFields]):
             ```proto
             bool tombstones = 11;
             ```
+        job_ids:
+            only these, at most 1,000; those that are not there are left out
+
+            ```proto
+            repeated string job_ids = 12;
+            ```
+        positions:
+            say the places of those that wait
+
+            ```proto
+            bool positions = 13;
+            ```
     """
 
-    __slots__ = ("states", "engine", "queue", "tag", "text", "limit", "after", "actor", "dead_letters", "retry_line", "tombstones")
+    __slots__ = ("states", "engine", "queue", "tag", "text", "limit", "after", "actor", "dead_letters", "retry_line", "tombstones", "job_ids", "positions")
 
     if TYPE_CHECKING:
 
@@ -1171,6 +1183,8 @@ class ListRequest(Message[_ListRequestFields]):
             dead_letters: bool = False,
             retry_line: str = "",
             tombstones: bool = False,
+            job_ids: list[str] | None = None,
+            positions: bool = False,
         ) -> None:
             pass
 
@@ -1185,6 +1199,8 @@ class ListRequest(Message[_ListRequestFields]):
         dead_letters: bool
         retry_line: str
         tombstones: bool
+        job_ids: list[str]
+        positions: bool
 
 _ListResponseFields: TypeAlias = Literal["jobs", "next"]
 
@@ -2952,9 +2968,193 @@ class RestartEngineResponse(Message[_RestartEngineResponseFields]):
         jobs: list[Job]
         foreign: int
 
+_CountsRequestFields: TypeAlias = NoReturn
+
+class CountsRequest(Message[_CountsRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.CountsRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_CountsResponseFields: TypeAlias = Literal["running", "queued", "scheduled", "retrying", "blocked", "dead_letters", "failed"]
+
+class CountsResponse(Message[_CountsResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.CountsResponse
+    ```
+
+    Attributes:
+        running:
+            ```proto
+            uint64 running = 1;
+            ```
+        queued:
+            ```proto
+            uint64 queued = 2;
+            ```
+        scheduled:
+            not those that are retried
+
+            ```proto
+            uint64 scheduled = 3;
+            ```
+        retrying:
+            ```proto
+            uint64 retrying = 4;
+            ```
+        blocked:
+            ```proto
+            uint64 blocked = 5;
+            ```
+        dead_letters:
+            ```proto
+            uint64 dead_letters = 6;
+            ```
+        failed:
+            within the last 24 hours
+
+            ```proto
+            uint64 failed = 7;
+            ```
+    """
+
+    __slots__ = ("running", "queued", "scheduled", "retrying", "blocked", "dead_letters", "failed")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            running: int = 0,
+            queued: int = 0,
+            scheduled: int = 0,
+            retrying: int = 0,
+            blocked: int = 0,
+            dead_letters: int = 0,
+            failed: int = 0,
+        ) -> None:
+            pass
+
+        running: int
+        queued: int
+        scheduled: int
+        retrying: int
+        blocked: int
+        dead_letters: int
+        failed: int
+
+_TablesRequestFields: TypeAlias = NoReturn
+
+class TablesRequest(Message[_TablesRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.TablesRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_TableFields: TypeAlias = Literal["namespace", "name", "committed_at_ms"]
+
+class Table(Message[_TableFields]):
+    """
+    ```proto
+    message loam.jobs.v1.Table
+    ```
+
+    Attributes:
+        namespace:
+            ```proto
+            string namespace = 1;
+            ```
+        name:
+            ```proto
+            string name = 2;
+            ```
+        committed_at_ms:
+            of the last snapshot; 0: none is known
+
+            ```proto
+            int64 committed_at_ms = 3;
+            ```
+    """
+
+    __slots__ = ("namespace", "name", "committed_at_ms")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            namespace: str = "",
+            name: str = "",
+            committed_at_ms: int = 0,
+        ) -> None:
+            pass
+
+        namespace: str
+        name: str
+        committed_at_ms: int
+
+_TablesResponseFields: TypeAlias = Literal["tables", "state"]
+
+class TablesResponse(Message[_TablesResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.TablesResponse
+    ```
+
+    Attributes:
+        tables:
+            by namespace and name
+
+            ```proto
+            repeated loam.jobs.v1.Table tables = 1;
+            ```
+        state:
+            of the catalog: running; stopped, where none has run yet
+
+            ```proto
+            string state = 2;
+            ```
+    """
+
+    __slots__ = ("tables", "state")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            tables: list[Table] | None = None,
+            state: str = "",
+        ) -> None:
+            pass
+
+        tables: list[Table]
+        state: str
+
 
 _DESC = file_desc(
-    b'\n\x1aloam/jobs/v1/service.proto\x12\x0cloam.jobs.v1\x1a\x17loam/jobs/v1/jobs.proto\x1a\x1cloam/jobs/v1/schedules.proto"D\n\x0cHelloRequest\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract"\xbe\x01\n\rHelloResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract\x12\x16\n\x06schema\x18\x03 \x01(\rR\x06schema\x12\x14\n\x05actor\x18\x04 \x01(\tR\x05actor\x12\x15\n\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\x12\x19\n\x08lease_ms\x18\x06 \x01(\rR\x07leaseMs\x12\x17\n\x07beat_ms\x18\x07 \x01(\rR\x06beatMs"\xe5\x01\n\x07LeaseTo\x12\x16\n\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x1a\n\x08attached\x18\x03 \x01(\x08R\x08attached\x12%\n\x0eengine_session\x18\x04 \x01(\tR\rengineSession\x12\'\n\x0fengine_endpoint\x18\x05 \x01(\tR\x0eengineEndpoint\x12\x16\n\x06engine\x18\x06 \x01(\tR\x06engine\x12#\n\rfresh_session\x18\x07 \x01(\tR\x0cfreshSession"\x8c\x01\n\x0eEnqueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12)\n\x04jobs\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.JobSpecR\x04jobs\x120\n\x08lease_to\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.LeaseToR\x07leaseTo"\x91\x01\n\x0fEnqueueResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases\x128\n\x06engine\x18\x03 \x01(\x0b2 .loam.jobs.v1.OpenEngineResponseR\x06engine"\xdd\x01\n\x0cLeaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12\x16\n\x06queues\x18\x03 \x03(\tR\x06queues\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\x12\x19\n\x08lease_ms\x18\x05 \x01(\rR\x07leaseMs\x12\x17\n\x07wait_ms\x18\x06 \x01(\rR\x06waitMs\x12\x18\n\x07engines\x18\x07 \x03(\tR\x07engines\x12\x1a\n\x08versions\x18\x08 \x01(\tR\x08versions"<\n\rLeaseResponse\x12+\n\x06leases\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"t\n\rExtendRequest\x120\n\x06tokens\x18\x01 \x03(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x06tokens\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x16\n\x06worker\x18\x03 \x01(\tR\x06worker"\xa4\x01\n\tExtension\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12\x16\n\x06fenced\x18\x04 \x01(\x08R\x06fenced"I\n\x0eExtendResponse\x127\n\nextensions\x18\x01 \x03(\x0b2\x17.loam.jobs.v1.ExtensionR\nextensions";\n\x0bOutputChunk\x12\x14\n\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n\x06output\x18\x02 \x01(\x0cR\x06output"?\n\x0cWriteStarted\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId\x12\x14\n\x05table\x18\x02 \x01(\tR\x05table"\'\n\nWriteEnded\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId"E\n\rEngineSession\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1a\n\x08endpoint\x18\x02 \x01(\tR\x08endpoint"\xd1\x03\n\x06Report\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x124\n\x08progress\x18\x02 \x01(\x0b2\x16.loam.jobs.v1.ProgressH\x00R\x08progress\x123\n\x06output\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.OutputChunkH\x00R\x06output\x12A\n\rwrite_started\x18\x04 \x01(\x0b2\x1a.loam.jobs.v1.WriteStartedH\x00R\x0cwriteStarted\x12;\n\x0bwrite_ended\x18\x05 \x01(\x0b2\x18.loam.jobs.v1.WriteEndedH\x00R\nwriteEnded\x12D\n\x0eengine_session\x18\x06 \x01(\x0b2\x1b.loam.jobs.v1.EngineSessionH\x00R\rengineSession\x12(\n\x04cell\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.CellH\x00R\x04cell\x124\n\x08artifact\x18\x08 \x01(\x0b2\x16.loam.jobs.v1.ArtifactH\x00R\x08artifactB\x06\n\x04what"?\n\rReportRequest\x12.\n\x07reports\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"F\n\x0eReportResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\x8e\x02\n\nCompletion\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x1e\n\tsucceeded\x18\x02 \x01(\x0cH\x00R\tsucceeded\x12/\n\x06failed\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureH\x00R\x06failed\x12\x1e\n\tcancelled\x18\x04 \x01(\x08H\x00R\tcancelled\x12\x1c\n\x08released\x18\x05 \x01(\x08H\x00R\x08released\x12\x12\n\x04lost\x18\x06 \x01(\x08R\x04lost\x12&\n\x04blob\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blobB\x05\n\x03how"\xcc\x01\n\x0fCompleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12:\n\x0bcompletions\x18\x02 \x03(\x0b2\x18.loam.jobs.v1.CompletionR\x0bcompletions\x12.\n\x04next\x18\x03 \x01(\x0b2\x1a.loam.jobs.v1.LeaseRequestR\x04next\x12.\n\x07reports\x18\x04 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"r\n\x10CompletionResult\x12\x16\n\x06fenced\x18\x01 \x01(\x08R\x06fenced\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12,\n\x05state\x18\x03 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state"y\n\x10CompleteResponse\x128\n\x07results\x18\x01 \x03(\x0b2\x1e.loam.jobs.v1.CompletionResultR\x07results\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"G\n\rCancelRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds"7\n\x0eCancelResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs"#\n\nGetRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xc8\x02\n\x0bGetResponse\x12#\n\x03job\x18\x01 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x121\n\x08attempts\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.AttemptR\x08attempts\x12/\n\x07outcome\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.OutcomeR\x07outcome\x124\n\tsnapshots\x18\x04 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots\x12\x1a\n\x08position\x18\x05 \x01(\rR\x08position\x12(\n\x05cells\x18\x06 \x03(\x0b2\x12.loam.jobs.v1.CellR\x05cells\x124\n\tartifacts\x18\x07 \x03(\x0b2\x16.loam.jobs.v1.ArtifactR\tartifacts"\xb5\x02\n\x0bListRequest\x12.\n\x06states\x18\x01 \x03(\x0e2\x16.loam.jobs.v1.JobStateR\x06states\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n\x05limit\x18\x06 \x01(\rR\x05limit\x12\x14\n\x05after\x18\x07 \x01(\tR\x05after\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x12!\n\x0cdead_letters\x18\t \x01(\x08R\x0bdeadLetters\x12\x1d\n\nretry_line\x18\n \x01(\tR\tretryLine\x12\x1e\n\ntombstones\x18\x0b \x01(\x08R\ntombstones"I\n\x0cListResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x12\n\x04next\x18\x02 \x01(\tR\x04next"S\n\x0eOutputsRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"b\n\x06Output\x12\x14\n\x05place\x18\x01 \x01(\x04R\x05place\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n\x06output\x18\x03 \x01(\x0cR\x06output\x12\x14\n\x05index\x18\x04 \x01(\x04R\x05index"i\n\x0fOutputsResponse\x12.\n\x07outputs\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs\x12\x12\n\x04next\x18\x02 \x01(\x04R\x04next\x12\x12\n\x04more\x18\x03 \x01(\x08R\x04more">\n\x10SnapshotsRequest\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit"I\n\x11SnapshotsResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\xa9\x01\n\x0cWatchRequest\x12\x14\n\x05after\x18\x01 \x01(\tR\x05after\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12-\n\x05kinds\x18\x03 \x03(\x0e2\x17.loam.jobs.v1.EventKindR\x05kinds\x12\x18\n\x07outputs\x18\x04 \x01(\x08R\x07outputs\x12#\n\routputs_after\x18\x05 \x01(\x04R\x0coutputsAfter"\x96\x01\n\rWatchResponse\x12+\n\x06events\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.EventR\x06events\x12\x16\n\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x10\n\x03gap\x18\x03 \x01(\x08R\x03gap\x12.\n\x07outputs\x18\x04 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs"C\n\x11OpenEngineRequest\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x16\n\x06holder\x18\x02 \x01(\tR\x06holder"\x94\x01\n\x12OpenEngineResponse\x12\x1a\n\x08endpoint\x18\x01 \x01(\tR\x08endpoint\x12\x1f\n\x0bcatalog_url\x18\x02 \x01(\tR\ncatalogUrl\x12#\n\rcatalog_token\x18\x03 \x01(\tR\x0ccatalogToken\x12\x1c\n\twarehouse\x18\x04 \x01(\tR\twarehouse"%\n\rQueuesRequest\x12\x14\n\x05names\x18\x01 \x03(\tR\x05names"=\n\x0eQueuesResponse\x12+\n\x06queues\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.QueueR\x06queues"\x9f\x01\n\x0fSetQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n\x06paused\x18\x03 \x01(\x08H\x00R\x06paused\x88\x01\x01\x121\n\x06limits\x18\x04 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limitsB\t\n\x07_paused"=\n\x10SetQueueResponse\x12)\n\x05queue\x18\x01 \x01(\x0b2\x13.loam.jobs.v1.QueueR\x05queue"\\\n\x11PurgeQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"F\n\x12PurgeQueueResponse\x12\x1c\n\tcancelled\x18\x01 \x01(\rR\tcancelled\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"^\n\x0cRetryRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"&\n\rRetryResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xa1\x01\n\nDeadFilter\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x16\n\x06engine\x18\x03 \x01(\tR\x06engine\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12&\n\x0fended_before_ms\x18\x06 \x01(\x03R\rendedBeforeMs"\xd3\x01\n\x0eRedriveRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\nper_second\x18\x04 \x01(\rR\tperSecond\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x1e\n\x0bfirst_at_ms\x18\x06 \x01(\x03R\tfirstAtMs"T\n\x0fRedriveResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\x12\x14\n\x05count\x18\x03 \x01(\x04R\x05count"\x94\x01\n\x0eDismissRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\ncount_only\x18\x04 \x01(\x08R\tcountOnly"C\n\x0fDismissResponse\x12\x1c\n\tdismissed\x18\x01 \x01(\rR\tdismissed\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"\xeb\x01\n\rDeleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds\x12/\n\x05which\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.ListRequestR\x05which\x12&\n\x0fended_before_ms\x18\x04 \x01(\x03R\rendedBeforeMs\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x14\n\x05purge\x18\x06 \x01(\x08R\x05purge\x12\x14\n\x05limit\x18\x07 \x01(\rR\x05limit":\n\x0eDeleteResponse\x12\x14\n\x05count\x18\x01 \x01(\x04R\x05count\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"r\n\x0fFindStepRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x03 \x01(\tR\tinputHash"h\n\x10FindStepResponse\x12\x14\n\x05found\x18\x01 \x01(\x08R\x05found\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x03 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\xd3\x01\n\x11RecordStepRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05token\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x03 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x04 \x01(\tR\tinputHash\x12\x16\n\x06result\x18\x05 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\x14\n\x12RecordStepResponse"r\n\x0ePutBlobRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x18\n\x07content\x18\x02 \x01(\x0cR\x07content\x12\x16\n\x06sha256\x18\x03 \x01(\tR\x06sha256"9\n\x0fPutBlobResponse\x12&\n\x04blob\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"?\n\x0eGetBlobRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n\x06sha256\x18\x02 \x01(\tR\x06sha256"+\n\x0fGetBlobResponse\x12\x18\n\x07content\x18\x01 \x01(\x0cR\x07content"\x0f\n\rStatusRequest"\xa0\x01\n\x07Process\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state\x12\x10\n\x03pid\x18\x03 \x01(\rR\x03pid\x12%\n\x0eresident_bytes\x18\x04 \x01(\x04R\rresidentBytes\x12\x1a\n\x08endpoint\x18\x05 \x01(\tR\x08endpoint\x12\x16\n\x06starts\x18\x06 \x01(\rR\x06starts"\xbc\x02\n\x0eStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x12\n\x04home\x18\x02 \x01(\tR\x04home\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x18\n\x07clients\x18\x04 \x01(\rR\x07clients\x12:\n\x04jobs\x18\x05 \x03(\x0b2&.loam.jobs.v1.StatusResponse.JobsEntryR\x04jobs\x123\n\tprocesses\x18\x06 \x03(\x0b2\x15.loam.jobs.v1.ProcessR\tprocesses\x12\x14\n\x05stays\x18\x07 \x01(\tR\x05stays\x1a7\n\tJobsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01"F\n\x0fShutdownRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force",\n\x10ShutdownResponse\x12\x18\n\x07message\x18\x01 \x01(\tR\x07message"\xe6\x01\n\x16SubmitEngineJobRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x16\n\x06source\x18\x03 \x01(\tR\x06source\x12\x12\n\x04name\x18\x04 \x01(\tR\x04name\x12\x16\n\x06params\x18\x05 \x01(\x0cR\x06params\x12\x16\n\x06python\x18\x06 \x01(\tR\x06python\x12\x10\n\x03cwd\x18\x07 \x01(\tR\x03cwd\x12\'\n\x03job\x18\x08 \x01(\x0b2\x15.loam.jobs.v1.JobSpecR\x03job"0\n\x17SubmitEngineJobResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"i\n\x14RestartEngineRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x1b\n\tlook_only\x18\x03 \x01(\x08R\x08lookOnly"X\n\x15RestartEngineResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x18\n\x07foreign\x18\x02 \x01(\rR\x07foreign2\x8c\x19\n\x04Jobs\x12@\n\x05Hello\x12\x1a.loam.jobs.v1.HelloRequest\x1a\x1b.loam.jobs.v1.HelloResponse\x12F\n\x07Enqueue\x12\x1c.loam.jobs.v1.EnqueueRequest\x1a\x1d.loam.jobs.v1.EnqueueResponse\x12@\n\x05Lease\x12\x1a.loam.jobs.v1.LeaseRequest\x1a\x1b.loam.jobs.v1.LeaseResponse\x12C\n\x06Extend\x12\x1b.loam.jobs.v1.ExtendRequest\x1a\x1c.loam.jobs.v1.ExtendResponse\x12C\n\x06Report\x12\x1b.loam.jobs.v1.ReportRequest\x1a\x1c.loam.jobs.v1.ReportResponse\x12I\n\x08Complete\x12\x1d.loam.jobs.v1.CompleteRequest\x1a\x1e.loam.jobs.v1.CompleteResponse\x12C\n\x06Cancel\x12\x1b.loam.jobs.v1.CancelRequest\x1a\x1c.loam.jobs.v1.CancelResponse\x12:\n\x03Get\x12\x18.loam.jobs.v1.GetRequest\x1a\x19.loam.jobs.v1.GetResponse\x12=\n\x04List\x12\x19.loam.jobs.v1.ListRequest\x1a\x1a.loam.jobs.v1.ListResponse\x12F\n\x07Outputs\x12\x1c.loam.jobs.v1.OutputsRequest\x1a\x1d.loam.jobs.v1.OutputsResponse\x12L\n\tSnapshots\x12\x1e.loam.jobs.v1.SnapshotsRequest\x1a\x1f.loam.jobs.v1.SnapshotsResponse\x12B\n\x05Watch\x12\x1a.loam.jobs.v1.WatchRequest\x1a\x1b.loam.jobs.v1.WatchResponse0\x01\x12O\n\nOpenEngine\x12\x1f.loam.jobs.v1.OpenEngineRequest\x1a .loam.jobs.v1.OpenEngineResponse\x12C\n\x06Queues\x12\x1b.loam.jobs.v1.QueuesRequest\x1a\x1c.loam.jobs.v1.QueuesResponse\x12I\n\x08SetQueue\x12\x1d.loam.jobs.v1.SetQueueRequest\x1a\x1e.loam.jobs.v1.SetQueueResponse\x12O\n\nPurgeQueue\x12\x1f.loam.jobs.v1.PurgeQueueRequest\x1a .loam.jobs.v1.PurgeQueueResponse\x12@\n\x05Retry\x12\x1a.loam.jobs.v1.RetryRequest\x1a\x1b.loam.jobs.v1.RetryResponse\x12F\n\x07Redrive\x12\x1c.loam.jobs.v1.RedriveRequest\x1a\x1d.loam.jobs.v1.RedriveResponse\x12F\n\x07Dismiss\x12\x1c.loam.jobs.v1.DismissRequest\x1a\x1d.loam.jobs.v1.DismissResponse\x12C\n\x06Delete\x12\x1b.loam.jobs.v1.DeleteRequest\x1a\x1c.loam.jobs.v1.DeleteResponse\x12I\n\x08FindStep\x12\x1d.loam.jobs.v1.FindStepRequest\x1a\x1e.loam.jobs.v1.FindStepResponse\x12O\n\nRecordStep\x12\x1f.loam.jobs.v1.RecordStepRequest\x1a .loam.jobs.v1.RecordStepResponse\x12F\n\x07PutBlob\x12\x1c.loam.jobs.v1.PutBlobRequest\x1a\x1d.loam.jobs.v1.PutBlobResponse\x12F\n\x07GetBlob\x12\x1c.loam.jobs.v1.GetBlobRequest\x1a\x1d.loam.jobs.v1.GetBlobResponse\x12C\n\x06Status\x12\x1b.loam.jobs.v1.StatusRequest\x1a\x1c.loam.jobs.v1.StatusResponse\x12I\n\x08Shutdown\x12\x1d.loam.jobs.v1.ShutdownRequest\x1a\x1e.loam.jobs.v1.ShutdownResponse\x12^\n\x0fSubmitEngineJob\x12$.loam.jobs.v1.SubmitEngineJobRequest\x1a%.loam.jobs.v1.SubmitEngineJobResponse\x12[\n\x0eCreateSchedule\x12#.loam.jobs.v1.CreateScheduleRequest\x1a$.loam.jobs.v1.CreateScheduleResponse\x12X\n\rListSchedules\x12".loam.jobs.v1.ListSchedulesRequest\x1a#.loam.jobs.v1.ListSchedulesResponse\x12R\n\x0bGetSchedule\x12 .loam.jobs.v1.GetScheduleRequest\x1a!.loam.jobs.v1.GetScheduleResponse\x12U\n\x0cEditSchedule\x12!.loam.jobs.v1.EditScheduleRequest\x1a".loam.jobs.v1.EditScheduleResponse\x12X\n\rPauseSchedule\x12".loam.jobs.v1.PauseScheduleRequest\x1a#.loam.jobs.v1.PauseScheduleResponse\x12[\n\x0eResumeSchedule\x12#.loam.jobs.v1.ResumeScheduleRequest\x1a$.loam.jobs.v1.ResumeScheduleResponse\x12^\n\x0fTriggerSchedule\x12$.loam.jobs.v1.TriggerScheduleRequest\x1a%.loam.jobs.v1.TriggerScheduleResponse\x12[\n\x0eDeleteSchedule\x12#.loam.jobs.v1.DeleteScheduleRequest\x1a$.loam.jobs.v1.DeleteScheduleResponse\x12^\n\x0fPreviewSchedule\x12$.loam.jobs.v1.PreviewScheduleRequest\x1a%.loam.jobs.v1.PreviewScheduleResponse\x12I\n\x08Backfill\x12\x1d.loam.jobs.v1.BackfillRequest\x1a\x1e.loam.jobs.v1.BackfillResponse\x12[\n\x0eCancelBackfill\x12#.loam.jobs.v1.CancelBackfillRequest\x1a$.loam.jobs.v1.CancelBackfillResponse\x12L\n\tListTicks\x12\x1e.loam.jobs.v1.ListTicksRequest\x1a\x1f.loam.jobs.v1.ListTicksResponse\x12^\n\x0fInspectNotebook\x12$.loam.jobs.v1.InspectNotebookRequest\x1a%.loam.jobs.v1.InspectNotebookResponse\x12X\n\rRestartEngine\x12".loam.jobs.v1.RestartEngineRequest\x1a#.loam.jobs.v1.RestartEngineResponseb\x06proto3',
+    b'\n\x1aloam/jobs/v1/service.proto\x12\x0cloam.jobs.v1\x1a\x17loam/jobs/v1/jobs.proto\x1a\x1cloam/jobs/v1/schedules.proto"D\n\x0cHelloRequest\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract"\xbe\x01\n\rHelloResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract\x12\x16\n\x06schema\x18\x03 \x01(\rR\x06schema\x12\x14\n\x05actor\x18\x04 \x01(\tR\x05actor\x12\x15\n\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\x12\x19\n\x08lease_ms\x18\x06 \x01(\rR\x07leaseMs\x12\x17\n\x07beat_ms\x18\x07 \x01(\rR\x06beatMs"\xe5\x01\n\x07LeaseTo\x12\x16\n\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x1a\n\x08attached\x18\x03 \x01(\x08R\x08attached\x12%\n\x0eengine_session\x18\x04 \x01(\tR\rengineSession\x12\'\n\x0fengine_endpoint\x18\x05 \x01(\tR\x0eengineEndpoint\x12\x16\n\x06engine\x18\x06 \x01(\tR\x06engine\x12#\n\rfresh_session\x18\x07 \x01(\tR\x0cfreshSession"\x8c\x01\n\x0eEnqueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12)\n\x04jobs\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.JobSpecR\x04jobs\x120\n\x08lease_to\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.LeaseToR\x07leaseTo"\x91\x01\n\x0fEnqueueResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases\x128\n\x06engine\x18\x03 \x01(\x0b2 .loam.jobs.v1.OpenEngineResponseR\x06engine"\xdd\x01\n\x0cLeaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12\x16\n\x06queues\x18\x03 \x03(\tR\x06queues\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\x12\x19\n\x08lease_ms\x18\x05 \x01(\rR\x07leaseMs\x12\x17\n\x07wait_ms\x18\x06 \x01(\rR\x06waitMs\x12\x18\n\x07engines\x18\x07 \x03(\tR\x07engines\x12\x1a\n\x08versions\x18\x08 \x01(\tR\x08versions"<\n\rLeaseResponse\x12+\n\x06leases\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"t\n\rExtendRequest\x120\n\x06tokens\x18\x01 \x03(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x06tokens\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x16\n\x06worker\x18\x03 \x01(\tR\x06worker"\xa4\x01\n\tExtension\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12\x16\n\x06fenced\x18\x04 \x01(\x08R\x06fenced"I\n\x0eExtendResponse\x127\n\nextensions\x18\x01 \x03(\x0b2\x17.loam.jobs.v1.ExtensionR\nextensions";\n\x0bOutputChunk\x12\x14\n\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n\x06output\x18\x02 \x01(\x0cR\x06output"?\n\x0cWriteStarted\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId\x12\x14\n\x05table\x18\x02 \x01(\tR\x05table"\'\n\nWriteEnded\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId"E\n\rEngineSession\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1a\n\x08endpoint\x18\x02 \x01(\tR\x08endpoint"\xd1\x03\n\x06Report\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x124\n\x08progress\x18\x02 \x01(\x0b2\x16.loam.jobs.v1.ProgressH\x00R\x08progress\x123\n\x06output\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.OutputChunkH\x00R\x06output\x12A\n\rwrite_started\x18\x04 \x01(\x0b2\x1a.loam.jobs.v1.WriteStartedH\x00R\x0cwriteStarted\x12;\n\x0bwrite_ended\x18\x05 \x01(\x0b2\x18.loam.jobs.v1.WriteEndedH\x00R\nwriteEnded\x12D\n\x0eengine_session\x18\x06 \x01(\x0b2\x1b.loam.jobs.v1.EngineSessionH\x00R\rengineSession\x12(\n\x04cell\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.CellH\x00R\x04cell\x124\n\x08artifact\x18\x08 \x01(\x0b2\x16.loam.jobs.v1.ArtifactH\x00R\x08artifactB\x06\n\x04what"?\n\rReportRequest\x12.\n\x07reports\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"F\n\x0eReportResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\x8e\x02\n\nCompletion\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x1e\n\tsucceeded\x18\x02 \x01(\x0cH\x00R\tsucceeded\x12/\n\x06failed\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureH\x00R\x06failed\x12\x1e\n\tcancelled\x18\x04 \x01(\x08H\x00R\tcancelled\x12\x1c\n\x08released\x18\x05 \x01(\x08H\x00R\x08released\x12\x12\n\x04lost\x18\x06 \x01(\x08R\x04lost\x12&\n\x04blob\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blobB\x05\n\x03how"\xcc\x01\n\x0fCompleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12:\n\x0bcompletions\x18\x02 \x03(\x0b2\x18.loam.jobs.v1.CompletionR\x0bcompletions\x12.\n\x04next\x18\x03 \x01(\x0b2\x1a.loam.jobs.v1.LeaseRequestR\x04next\x12.\n\x07reports\x18\x04 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"r\n\x10CompletionResult\x12\x16\n\x06fenced\x18\x01 \x01(\x08R\x06fenced\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12,\n\x05state\x18\x03 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state"y\n\x10CompleteResponse\x128\n\x07results\x18\x01 \x03(\x0b2\x1e.loam.jobs.v1.CompletionResultR\x07results\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"G\n\rCancelRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds"7\n\x0eCancelResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs"#\n\nGetRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xc8\x02\n\x0bGetResponse\x12#\n\x03job\x18\x01 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x121\n\x08attempts\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.AttemptR\x08attempts\x12/\n\x07outcome\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.OutcomeR\x07outcome\x124\n\tsnapshots\x18\x04 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots\x12\x1a\n\x08position\x18\x05 \x01(\rR\x08position\x12(\n\x05cells\x18\x06 \x03(\x0b2\x12.loam.jobs.v1.CellR\x05cells\x124\n\tartifacts\x18\x07 \x03(\x0b2\x16.loam.jobs.v1.ArtifactR\tartifacts"\xec\x02\n\x0bListRequest\x12.\n\x06states\x18\x01 \x03(\x0e2\x16.loam.jobs.v1.JobStateR\x06states\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n\x05limit\x18\x06 \x01(\rR\x05limit\x12\x14\n\x05after\x18\x07 \x01(\tR\x05after\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x12!\n\x0cdead_letters\x18\t \x01(\x08R\x0bdeadLetters\x12\x1d\n\nretry_line\x18\n \x01(\tR\tretryLine\x12\x1e\n\ntombstones\x18\x0b \x01(\x08R\ntombstones\x12\x17\n\x07job_ids\x18\x0c \x03(\tR\x06jobIds\x12\x1c\n\tpositions\x18\r \x01(\x08R\tpositions"I\n\x0cListResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x12\n\x04next\x18\x02 \x01(\tR\x04next"S\n\x0eOutputsRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"b\n\x06Output\x12\x14\n\x05place\x18\x01 \x01(\x04R\x05place\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n\x06output\x18\x03 \x01(\x0cR\x06output\x12\x14\n\x05index\x18\x04 \x01(\x04R\x05index"i\n\x0fOutputsResponse\x12.\n\x07outputs\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs\x12\x12\n\x04next\x18\x02 \x01(\x04R\x04next\x12\x12\n\x04more\x18\x03 \x01(\x08R\x04more">\n\x10SnapshotsRequest\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit"I\n\x11SnapshotsResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\xa9\x01\n\x0cWatchRequest\x12\x14\n\x05after\x18\x01 \x01(\tR\x05after\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12-\n\x05kinds\x18\x03 \x03(\x0e2\x17.loam.jobs.v1.EventKindR\x05kinds\x12\x18\n\x07outputs\x18\x04 \x01(\x08R\x07outputs\x12#\n\routputs_after\x18\x05 \x01(\x04R\x0coutputsAfter"\x96\x01\n\rWatchResponse\x12+\n\x06events\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.EventR\x06events\x12\x16\n\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x10\n\x03gap\x18\x03 \x01(\x08R\x03gap\x12.\n\x07outputs\x18\x04 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs"C\n\x11OpenEngineRequest\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x16\n\x06holder\x18\x02 \x01(\tR\x06holder"\x94\x01\n\x12OpenEngineResponse\x12\x1a\n\x08endpoint\x18\x01 \x01(\tR\x08endpoint\x12\x1f\n\x0bcatalog_url\x18\x02 \x01(\tR\ncatalogUrl\x12#\n\rcatalog_token\x18\x03 \x01(\tR\x0ccatalogToken\x12\x1c\n\twarehouse\x18\x04 \x01(\tR\twarehouse"%\n\rQueuesRequest\x12\x14\n\x05names\x18\x01 \x03(\tR\x05names"=\n\x0eQueuesResponse\x12+\n\x06queues\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.QueueR\x06queues"\x9f\x01\n\x0fSetQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n\x06paused\x18\x03 \x01(\x08H\x00R\x06paused\x88\x01\x01\x121\n\x06limits\x18\x04 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limitsB\t\n\x07_paused"=\n\x10SetQueueResponse\x12)\n\x05queue\x18\x01 \x01(\x0b2\x13.loam.jobs.v1.QueueR\x05queue"\\\n\x11PurgeQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"F\n\x12PurgeQueueResponse\x12\x1c\n\tcancelled\x18\x01 \x01(\rR\tcancelled\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"^\n\x0cRetryRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"&\n\rRetryResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xa1\x01\n\nDeadFilter\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x16\n\x06engine\x18\x03 \x01(\tR\x06engine\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12&\n\x0fended_before_ms\x18\x06 \x01(\x03R\rendedBeforeMs"\xd3\x01\n\x0eRedriveRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\nper_second\x18\x04 \x01(\rR\tperSecond\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x1e\n\x0bfirst_at_ms\x18\x06 \x01(\x03R\tfirstAtMs"T\n\x0fRedriveResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\x12\x14\n\x05count\x18\x03 \x01(\x04R\x05count"\x94\x01\n\x0eDismissRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\ncount_only\x18\x04 \x01(\x08R\tcountOnly"C\n\x0fDismissResponse\x12\x1c\n\tdismissed\x18\x01 \x01(\rR\tdismissed\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"\xeb\x01\n\rDeleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds\x12/\n\x05which\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.ListRequestR\x05which\x12&\n\x0fended_before_ms\x18\x04 \x01(\x03R\rendedBeforeMs\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x14\n\x05purge\x18\x06 \x01(\x08R\x05purge\x12\x14\n\x05limit\x18\x07 \x01(\rR\x05limit":\n\x0eDeleteResponse\x12\x14\n\x05count\x18\x01 \x01(\x04R\x05count\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"r\n\x0fFindStepRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x03 \x01(\tR\tinputHash"h\n\x10FindStepResponse\x12\x14\n\x05found\x18\x01 \x01(\x08R\x05found\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x03 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\xd3\x01\n\x11RecordStepRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05token\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x03 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x04 \x01(\tR\tinputHash\x12\x16\n\x06result\x18\x05 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\x14\n\x12RecordStepResponse"r\n\x0ePutBlobRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x18\n\x07content\x18\x02 \x01(\x0cR\x07content\x12\x16\n\x06sha256\x18\x03 \x01(\tR\x06sha256"9\n\x0fPutBlobResponse\x12&\n\x04blob\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"?\n\x0eGetBlobRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n\x06sha256\x18\x02 \x01(\tR\x06sha256"+\n\x0fGetBlobResponse\x12\x18\n\x07content\x18\x01 \x01(\x0cR\x07content"\x0f\n\rStatusRequest"\xa0\x01\n\x07Process\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state\x12\x10\n\x03pid\x18\x03 \x01(\rR\x03pid\x12%\n\x0eresident_bytes\x18\x04 \x01(\x04R\rresidentBytes\x12\x1a\n\x08endpoint\x18\x05 \x01(\tR\x08endpoint\x12\x16\n\x06starts\x18\x06 \x01(\rR\x06starts"\xbc\x02\n\x0eStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x12\n\x04home\x18\x02 \x01(\tR\x04home\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x18\n\x07clients\x18\x04 \x01(\rR\x07clients\x12:\n\x04jobs\x18\x05 \x03(\x0b2&.loam.jobs.v1.StatusResponse.JobsEntryR\x04jobs\x123\n\tprocesses\x18\x06 \x03(\x0b2\x15.loam.jobs.v1.ProcessR\tprocesses\x12\x14\n\x05stays\x18\x07 \x01(\tR\x05stays\x1a7\n\tJobsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01"F\n\x0fShutdownRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force",\n\x10ShutdownResponse\x12\x18\n\x07message\x18\x01 \x01(\tR\x07message"\xe6\x01\n\x16SubmitEngineJobRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x16\n\x06source\x18\x03 \x01(\tR\x06source\x12\x12\n\x04name\x18\x04 \x01(\tR\x04name\x12\x16\n\x06params\x18\x05 \x01(\x0cR\x06params\x12\x16\n\x06python\x18\x06 \x01(\tR\x06python\x12\x10\n\x03cwd\x18\x07 \x01(\tR\x03cwd\x12\'\n\x03job\x18\x08 \x01(\x0b2\x15.loam.jobs.v1.JobSpecR\x03job"0\n\x17SubmitEngineJobResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"i\n\x14RestartEngineRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x1b\n\tlook_only\x18\x03 \x01(\x08R\x08lookOnly"X\n\x15RestartEngineResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x18\n\x07foreign\x18\x02 \x01(\rR\x07foreign"\x0f\n\rCountsRequest"\xd1\x01\n\x0eCountsResponse\x12\x18\n\x07running\x18\x01 \x01(\x04R\x07running\x12\x16\n\x06queued\x18\x02 \x01(\x04R\x06queued\x12\x1c\n\tscheduled\x18\x03 \x01(\x04R\tscheduled\x12\x1a\n\x08retrying\x18\x04 \x01(\x04R\x08retrying\x12\x18\n\x07blocked\x18\x05 \x01(\x04R\x07blocked\x12!\n\x0cdead_letters\x18\x06 \x01(\x04R\x0bdeadLetters\x12\x16\n\x06failed\x18\x07 \x01(\x04R\x06failed"\x0f\n\rTablesRequest"a\n\x05Table\x12\x1c\n\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12&\n\x0fcommitted_at_ms\x18\x03 \x01(\x03R\rcommittedAtMs"S\n\x0eTablesResponse\x12+\n\x06tables\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.TableR\x06tables\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state2\x96\x1a\n\x04Jobs\x12@\n\x05Hello\x12\x1a.loam.jobs.v1.HelloRequest\x1a\x1b.loam.jobs.v1.HelloResponse\x12F\n\x07Enqueue\x12\x1c.loam.jobs.v1.EnqueueRequest\x1a\x1d.loam.jobs.v1.EnqueueResponse\x12@\n\x05Lease\x12\x1a.loam.jobs.v1.LeaseRequest\x1a\x1b.loam.jobs.v1.LeaseResponse\x12C\n\x06Extend\x12\x1b.loam.jobs.v1.ExtendRequest\x1a\x1c.loam.jobs.v1.ExtendResponse\x12C\n\x06Report\x12\x1b.loam.jobs.v1.ReportRequest\x1a\x1c.loam.jobs.v1.ReportResponse\x12I\n\x08Complete\x12\x1d.loam.jobs.v1.CompleteRequest\x1a\x1e.loam.jobs.v1.CompleteResponse\x12C\n\x06Cancel\x12\x1b.loam.jobs.v1.CancelRequest\x1a\x1c.loam.jobs.v1.CancelResponse\x12:\n\x03Get\x12\x18.loam.jobs.v1.GetRequest\x1a\x19.loam.jobs.v1.GetResponse\x12=\n\x04List\x12\x19.loam.jobs.v1.ListRequest\x1a\x1a.loam.jobs.v1.ListResponse\x12F\n\x07Outputs\x12\x1c.loam.jobs.v1.OutputsRequest\x1a\x1d.loam.jobs.v1.OutputsResponse\x12L\n\tSnapshots\x12\x1e.loam.jobs.v1.SnapshotsRequest\x1a\x1f.loam.jobs.v1.SnapshotsResponse\x12B\n\x05Watch\x12\x1a.loam.jobs.v1.WatchRequest\x1a\x1b.loam.jobs.v1.WatchResponse0\x01\x12O\n\nOpenEngine\x12\x1f.loam.jobs.v1.OpenEngineRequest\x1a .loam.jobs.v1.OpenEngineResponse\x12C\n\x06Queues\x12\x1b.loam.jobs.v1.QueuesRequest\x1a\x1c.loam.jobs.v1.QueuesResponse\x12I\n\x08SetQueue\x12\x1d.loam.jobs.v1.SetQueueRequest\x1a\x1e.loam.jobs.v1.SetQueueResponse\x12O\n\nPurgeQueue\x12\x1f.loam.jobs.v1.PurgeQueueRequest\x1a .loam.jobs.v1.PurgeQueueResponse\x12@\n\x05Retry\x12\x1a.loam.jobs.v1.RetryRequest\x1a\x1b.loam.jobs.v1.RetryResponse\x12F\n\x07Redrive\x12\x1c.loam.jobs.v1.RedriveRequest\x1a\x1d.loam.jobs.v1.RedriveResponse\x12F\n\x07Dismiss\x12\x1c.loam.jobs.v1.DismissRequest\x1a\x1d.loam.jobs.v1.DismissResponse\x12C\n\x06Delete\x12\x1b.loam.jobs.v1.DeleteRequest\x1a\x1c.loam.jobs.v1.DeleteResponse\x12I\n\x08FindStep\x12\x1d.loam.jobs.v1.FindStepRequest\x1a\x1e.loam.jobs.v1.FindStepResponse\x12O\n\nRecordStep\x12\x1f.loam.jobs.v1.RecordStepRequest\x1a .loam.jobs.v1.RecordStepResponse\x12F\n\x07PutBlob\x12\x1c.loam.jobs.v1.PutBlobRequest\x1a\x1d.loam.jobs.v1.PutBlobResponse\x12F\n\x07GetBlob\x12\x1c.loam.jobs.v1.GetBlobRequest\x1a\x1d.loam.jobs.v1.GetBlobResponse\x12C\n\x06Status\x12\x1b.loam.jobs.v1.StatusRequest\x1a\x1c.loam.jobs.v1.StatusResponse\x12I\n\x08Shutdown\x12\x1d.loam.jobs.v1.ShutdownRequest\x1a\x1e.loam.jobs.v1.ShutdownResponse\x12^\n\x0fSubmitEngineJob\x12$.loam.jobs.v1.SubmitEngineJobRequest\x1a%.loam.jobs.v1.SubmitEngineJobResponse\x12[\n\x0eCreateSchedule\x12#.loam.jobs.v1.CreateScheduleRequest\x1a$.loam.jobs.v1.CreateScheduleResponse\x12X\n\rListSchedules\x12".loam.jobs.v1.ListSchedulesRequest\x1a#.loam.jobs.v1.ListSchedulesResponse\x12R\n\x0bGetSchedule\x12 .loam.jobs.v1.GetScheduleRequest\x1a!.loam.jobs.v1.GetScheduleResponse\x12U\n\x0cEditSchedule\x12!.loam.jobs.v1.EditScheduleRequest\x1a".loam.jobs.v1.EditScheduleResponse\x12X\n\rPauseSchedule\x12".loam.jobs.v1.PauseScheduleRequest\x1a#.loam.jobs.v1.PauseScheduleResponse\x12[\n\x0eResumeSchedule\x12#.loam.jobs.v1.ResumeScheduleRequest\x1a$.loam.jobs.v1.ResumeScheduleResponse\x12^\n\x0fTriggerSchedule\x12$.loam.jobs.v1.TriggerScheduleRequest\x1a%.loam.jobs.v1.TriggerScheduleResponse\x12[\n\x0eDeleteSchedule\x12#.loam.jobs.v1.DeleteScheduleRequest\x1a$.loam.jobs.v1.DeleteScheduleResponse\x12^\n\x0fPreviewSchedule\x12$.loam.jobs.v1.PreviewScheduleRequest\x1a%.loam.jobs.v1.PreviewScheduleResponse\x12I\n\x08Backfill\x12\x1d.loam.jobs.v1.BackfillRequest\x1a\x1e.loam.jobs.v1.BackfillResponse\x12[\n\x0eCancelBackfill\x12#.loam.jobs.v1.CancelBackfillRequest\x1a$.loam.jobs.v1.CancelBackfillResponse\x12L\n\tListTicks\x12\x1e.loam.jobs.v1.ListTicksRequest\x1a\x1f.loam.jobs.v1.ListTicksResponse\x12^\n\x0fInspectNotebook\x12$.loam.jobs.v1.InspectNotebookRequest\x1a%.loam.jobs.v1.InspectNotebookResponse\x12X\n\rRestartEngine\x12".loam.jobs.v1.RestartEngineRequest\x1a#.loam.jobs.v1.RestartEngineResponse\x12C\n\x06Counts\x12\x1b.loam.jobs.v1.CountsRequest\x1a\x1c.loam.jobs.v1.CountsResponse\x12C\n\x06Tables\x12\x1b.loam.jobs.v1.TablesRequest\x1a\x1c.loam.jobs.v1.TablesResponseb\x06proto3',
     [
         jobs_pb.desc(),
         schedules_pb.desc(),
@@ -3028,6 +3228,11 @@ _DESC = file_desc(
         "SubmitEngineJobResponse": SubmitEngineJobResponse,
         "RestartEngineRequest": RestartEngineRequest,
         "RestartEngineResponse": RestartEngineResponse,
+        "CountsRequest": CountsRequest,
+        "CountsResponse": CountsResponse,
+        "TablesRequest": TablesRequest,
+        "Table": Table,
+        "TablesResponse": TablesResponse,
     },
 )
 

@@ -1,0 +1,44 @@
+/** Runs grouped by the day on which they came, in the viewer's zone. */
+import type { Job } from '../gen/loam/jobs/v1/jobs_pb';
+import { day } from './words';
+
+export interface DayRow {
+  kind: 'day';
+  day: string;
+  count: number;
+  /** Whether the day ends on the loaded pages, so that its count is true. */
+  isWhole: boolean;
+}
+export interface RunRow {
+  kind: 'run';
+  job: Job;
+  place: number;
+  head: DayRow;
+}
+export type Row = DayRow | RunRow;
+
+export interface Grouped {
+  rows: readonly Row[];
+  /** The row of the run at each place. */
+  at: readonly number[];
+}
+
+export function grouped(jobs: readonly Job[], hasMore: boolean): Grouped {
+  const rows: Row[] = [];
+  const at: number[] = [];
+  let head: DayRow | undefined;
+  jobs.forEach((job, place) => {
+    const here = day(Number(job.createdAtMs));
+    if (head?.day !== here) {
+      head = { kind: 'day', day: here, count: 0, isWhole: true };
+      rows.push(head);
+    }
+    head.count += 1;
+    at.push(rows.length);
+    rows.push({ kind: 'run', job, place, head });
+  });
+  if (head && hasMore) {
+    head.isWhole = false;
+  }
+  return { rows, at };
+}

@@ -1,0 +1,68 @@
+/** What an event does to a run on screen. Pure: the state it names is believed, the rest is read again. */
+import type { Event, Job } from '../gen/loam/jobs/v1/jobs_pb';
+import { EventKind, JobState } from '../gen/loam/jobs/v1/jobs_pb';
+import { hasEnded } from './state';
+
+/** The run after an event. Events that come twice, or late after a fresh look, change nothing. */
+export function applyEvent(job: Job, event: Event): Job {
+  if (event.jobId !== job.id || event.epoch < job.epoch || (hasEnded(job) && !isAfterEnd(event))) {
+    return job;
+  }
+  const next = { ...job, state: event.state, hold: event.hold, epoch: event.epoch };
+  switch (event.kind) {
+    case EventKind.PROGRESSED:
+      return event.progress ? { ...next, progress: event.progress } : next;
+    case EventKind.LEASED:
+      return {
+        ...next,
+        startedAtMs: event.atMs,
+        finishedAtMs: 0n,
+        attempts: event.epoch > job.epoch ? job.attempts + 1 : job.attempts,
+        position: 0
+      };
+    case EventKind.CANCEL_REQUESTED:
+      return { ...next, cancelRequested: true };
+    case EventKind.RETRYING:
+      return { ...next, runAtMs: event.runAtMs, error: firstLine(event.message) || job.error };
+    case EventKind.ENDED:
+      return {
+        ...next,
+        finishedAtMs: event.atMs,
+        position: 0,
+        error: event.state === JobState.FAILED ? firstLine(event.message) || job.error : job.error
+      };
+    case EventKind.DISMISSED:
+    case EventKind.REDRIVEN:
+      return { ...next, deadLetter: false };
+    case EventKind.ENQUEUED:
+    case EventKind.DUE:
+    case EventKind.RESUMED:
+    case EventKind.TABLE_WRITTEN:
+    case EventKind.GIVEN_BACK:
+    case EventKind.LEASE_EXPIRED:
+    case EventKind.ATTEMPT_LOST:
+    case EventKind.EVENT_KIND_UNSPECIFIED:
+      return next;
+    default:
+      return unknownKind(event.kind, next);
+  }
+}
+
+/** An outcome is recorded once: what says otherwise is late. */
+function isAfterEnd(event: Event): boolean {
+  return event.kind === EventKind.DISMISSED || event.kind === EventKind.REDRIVEN;
+}
+
+/** Whether more than the event says has changed, so that the run is worth reading again. */
+export function isStale(event: Event): boolean {
+  return event.kind !== EventKind.PROGRESSED && event.kind !== EventKind.TABLE_WRITTEN;
+}
+
+/** A kind of a newer server changes the state; one that was forgotten here does not compile. */
+function unknownKind(_kind: never, job: Job): Job {
+  return job;
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0];
+}

@@ -1,0 +1,56 @@
+/** Notices: a run of mine has failed, or a long one has ended. One a run, after its last attempt. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { Jobs } from '../gen/loam/jobs/v1/service_pb';
+import type { NoticeRule } from '../model/notices';
+import { endedIn, noticeOf } from '../model/notices';
+import { lengthMs } from '../model/state';
+import { duration, plain } from '../model/words';
+import { ILoam } from '../tokens';
+
+const SETTINGS = 'loam-lab:notices';
+const MOST_AT_ONCE = 5;
+
+export const notices: JupyterFrontEndPlugin<void> = {
+  id: SETTINGS,
+  description: 'Notices about runs that ended.',
+  autoStart: true,
+  requires: [ILoam],
+  optional: [ISettingRegistry],
+  activate: (_app: JupyterFrontEnd, { loam, face }: ILoam, registry: ISettingRegistry | null) => {
+    const { trans, actions } = face;
+    let rule: NoticeRule = { onFailure: true, longMs: 60_000 };
+    const read = (settings: ISettingRegistry.ISettings) => {
+      const { onFailure, longSeconds } = settings.composite as { onFailure?: boolean; longSeconds?: number };
+      rule = { onFailure: onFailure ?? true, longMs: (longSeconds ?? 60) * 1000 };
+    };
+    void registry?.load(SETTINGS).then(settings => {
+      read(settings);
+      settings.changed.connect(read);
+    });
+    const told = new Set<string>();
+    const since = Date.now();
+    loam.events.connect(async (_, events) => {
+      const ids = endedIn(events, since, told);
+      if (!ids.length) {
+        return;
+      }
+      ids.forEach(id => told.add(id));
+      const { jobs } = await loam.call(Jobs.method.list, { jobIds: ids.slice(0, 100) });
+      const worth = jobs.filter(job => job.actor === loam.actor && noticeOf(job, rule));
+      for (const job of worth.slice(0, MOST_AT_ONCE)) {
+        const name = plain(job.task?.name ?? '', { most: 80 });
+        const options = { autoClose: false as const, actions: [{ label: trans.__('Open run'), callback: () => actions.open(job.id) }] };
+        if (noticeOf(job, rule) === 'failed') {
+          Notification.error(trans.__('%1 failed: %2', name, plain(job.error, { most: 160 })), options);
+        } else {
+          Notification.success(trans.__('%1 ended after %2', name, duration(lengthMs(job, 0))), { ...options, autoClose: 8_000 });
+        }
+      }
+      if (worth.length > MOST_AT_ONCE) {
+        Notification.warning(trans.__('%1 more runs of yours ended', String(worth.length - MOST_AT_ONCE)));
+      }
+    });
+  }
+};

@@ -1,0 +1,129 @@
+"""From an event in the store to a change on the page, on the real servers and Debian's Chromium.
+
+Runs are put into a queue that no worker takes; a client of the bench leases, reports and ends them. The page writes
+down when it has drawn a change; both clocks are this machine's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from protobuf import Oneof
+
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
+_DRAWN = """() => {
+    window.drawn = {};
+    const note = () => document.querySelectorAll('#loam-runs [data-run]').forEach(row => {
+        const seen = window.drawn[row.dataset.run] ??= {};
+        seen[row.dataset.state] ??= Date.now();
+    });
+    new MutationObserver(note).observe(document.querySelector('#loam-runs'),
+        {subtree: true, childList: true, attributes: true});
+}"""
+
+
+def _enqueue(client: Any, count: int) -> list[str]:
+    jobs = [
+        pb.JobSpec(task=pb.Task(engine="python", name=f"bench {at}", payload=b"{}"), queue="bench")
+        for at in range(count)
+    ]
+    return list(client.enqueue(api.EnqueueRequest(jobs=jobs)).job_ids)
+
+
+def _latency(tab: Any, client: Any, *, per_second: int, count: int, batch: int) -> dict[str, float]:
+    """Lease `count` waiting runs at a rate; ms from the answer of the lease to the row that reads running."""
+    _enqueue(client, count)
+    tab.page.wait_for_timeout(1_500)
+    sent: dict[str, float] = {}
+    began = time.monotonic()
+    for at in range(0, count, batch):
+        left = began + at / per_second - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+        request = api.LeaseRequest(worker="bench", queues=["bench"], limit=batch, lease_ms=600_000)
+        leases = client.lease(request).leases
+        now = time.time() * 1000
+        sent |= {lease.token.job_id: now for lease in leases}
+        client.complete(
+            api.CompleteRequest(
+                completions=[api.Completion(token=lease.token, how=Oneof("succeeded", b"null")) for lease in leases]
+            )
+        ) if batch > 1 else None
+    reached = count / (time.monotonic() - began)
+    tab.page.wait_for_timeout(2_000)
+    drawn = tab.page.evaluate("window.drawn")
+    took = sorted(
+        max(0.0, min(at for state, at in drawn[run].items() if state in ("running", "succeeded")) - when)
+        for run, when in sent.items()
+        if run in drawn and {"running", "succeeded"} & drawn[run].keys()
+    )
+    return {
+        "asked per second": per_second,
+        "reached per second": round(reached),
+        "changes seen on screen": len(took),
+        "median ms": round(statistics.median(took), 1),
+        "p95 ms": round(took[int(len(took) * 0.95)], 1),
+    }
+
+
+def measure() -> dict[str, Any]:
+    """Latency at 10/s and as near to 1,000/s as the store goes, six tabs' processor time, first list, bundle size."""
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "browser")]
+    from homes import Home
+    from pages import Lab, Tab, chromium
+    from playwright.sync_api import sync_playwright
+
+    found: dict[str, Any] = {}
+    static = Path(__file__).parents[2] / "loam_lab" / "labextension" / "static"
+    found["bundle bytes"] = sum(file.stat().st_size for file in static.glob("*.js"))
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        home = Home(Path(folder))
+        home.here("up")
+        _fill(home)
+        lab = Lab(home, Path(folder) / "lab")
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
+        try:
+            context = browser.new_context()
+            tab = Tab(context, lab).open()
+            began = time.monotonic()
+            tab.command("loam:show-runs")
+            tab.page.locator("#loam-runs [data-run]").first.wait_for()
+            found["first list at 100,000 runs, ms"] = round((time.monotonic() - began) * 1000)
+            tab.page.evaluate(_DRAWN)
+            client = home.client()
+            found["10 events a second"] = _latency(tab, client, per_second=10, count=50, batch=1)
+            found["1,000 events a second"] = _latency(tab, client, per_second=500, count=2_000, batch=50)
+            others = [Tab(context, lab).open() for _ in range(5)]
+            for other in others:
+                other.command("loam:show-runs")
+            tab.page.wait_for_timeout(2_000)
+            server = psutil.Process(lab.pid)
+            before, at = sum(server.cpu_times()[:2]), time.monotonic()
+            _latency(tab, client, per_second=500, count=2_500, batch=50)
+            used = sum(server.cpu_times()[:2]) - before
+            found["six tabs at that rate: one core of the Jupyter server"] = round(used / (time.monotonic() - at), 3)
+        finally:
+            browser.close()
+            lab.close()
+            home.close()
+    return found
+
+
+def _fill(home: Any, count: int = 100_000) -> None:
+    """100,000 ended runs, straight into the store while its server is down."""
+    from loam_lab.store.sqlite import SqliteStore
+    from tests.bench.filled import fill
+
+    home.here("down", "--force")
+    store = SqliteStore(home.path / "jobs.db")
+    fill(store, count, namespace="default")
+    store.close()
+    home.here("up")

@@ -1,0 +1,63 @@
+"""One JupyterLab on one home with the real engine, one browser; each test has pages of its own."""
+
+from __future__ import annotations
+
+import pytest
+from homes import Home
+from pages import Lab, Tab, chromium
+from playwright.sync_api import sync_playwright
+
+_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync --disable-dev-shm-usage"
+)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        one = playwright.chromium.launch(executable_path=chromium(), headless=True, args=_FLAGS.split())
+        yield one
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory):
+    one = Home(tmp_path_factory.mktemp("browser"))
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="session")
+def lab(home, tmp_path_factory):
+    one = Lab(home, tmp_path_factory.mktemp("lab"))
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="session")
+def context(browser):
+    """What the pages of one person share: cookies and the cache."""
+    one = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def new_tab(context):
+    """Open pages that are closed with the test."""
+    made = []
+
+    def make(lab, **more):
+        made.append(Tab(context, lab, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def tab(new_tab, lab):
+    """A page of the shared Lab."""
+    return new_tab(lab).open()
