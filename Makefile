@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 RUN    := env -u LOAM_URL -u LOAM_TOKEN
 NODE   := cd labextension && PATH="$(CURDIR)/$(BIN):$$PATH"
 
-.PHONY: help demo lab test check gen bench test-faults test-versions clean
+.PHONY: help demo lab test check gen bench cover test-faults test-versions bench-scheduler clean
 
 help:
 	@echo "make demo         the first notebook, executed on real data, its results printed"
@@ -14,7 +14,9 @@ help:
 	@echo "make check        static checks only: ruff, mypy, import-linter, generated code"
 	@echo "make test-faults  the long fault runs"
 	@echo "make test-versions  the core's tests on each of Python 3.11 to 3.13 that is here"
+	@echo "make cover        every branch of core and store is run by a test"
 	@echo "make bench        the benchmarks of docs/benchmarks.md"
+	@echo "make bench-scheduler  notebooks as jobs, beside jupyter-scheduler"
 	@echo "make gen          generate the contract's code again"
 
 $(BIN)/python:
@@ -73,6 +75,11 @@ gen: $(VENV)/.test
 test-faults: $(VENV)/.test
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m faults --timeout 3600
 
+# Not part of `make test`: it runs those tests a second time, traced (a minute and a half of one core).
+cover: $(VENV)/.test
+	$(RUN) $(BIN)/coverage run -m pytest -m "not faults" tests/jobs tests/core tests/tasks/test_rules.py --deselect tests/jobs/test_mutants.py
+	$(BIN)/coverage report
+
 # The rules of the core on each interpreter that is here; the whole suite runs on one.
 test-versions:
 	@for version in 3.11 3.12 3.13; do \
@@ -82,6 +89,11 @@ test-versions:
 	    $(RUN) .venv-$$version/bin/python -m pytest -m "not faults" tests/core tests/jobs tests/house || exit 1; \
 	  else echo "== python$$version is not here"; fi; \
 	done
+
+# Beside jupyter-scheduler, which is installed for this alone.
+bench-scheduler: $(VENV)/.test
+	$(BIN)/python -m pip install -q -e '.[bench]'
+	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.bench scheduler
 
 bench: $(VENV)/.test
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.bench

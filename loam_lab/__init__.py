@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from loam_lab.core.tasks import Reject as Reject
     from loam_lab.core.tasks import Retry as Retry
     from loam_lab.core.tasks import TaskFailed as TaskFailed
+    from loam_lab.lab.steps import step as step
     from loam_lab.tasks.current import current as current
     from loam_lab.tasks.task import task as task
 
@@ -22,6 +23,7 @@ _TASK_WORDS = {
     "Reject": "loam_lab.core.tasks",
     "TaskFailed": "loam_lab.core.tasks",
     "Cancelled": "loam_lab.core.tasks",
+    "step": "loam_lab.lab.steps",
 }
 
 

@@ -16,6 +16,9 @@ from typing import Any
 
 from loam_lab.errors import Invalid
 
+MARK = "LOAM_PROGRAM_OF"
+"""The variable in which every program that a server starts carries its LOAM_HOME."""
+
 _NETWORK = frozenset(
     (
         "nfs",
@@ -44,8 +47,15 @@ class Config:
 
     `home` holds store, token, catalog and logs of the embedded server. `url` and `token` name a shared server instead.
     `python` is the interpreter whose environment has Sail and the catalog (`engines.python`). `max_running`
-    bounds the jobs of all queues that run at once, 0 does not. `keep_*` say how long, how many and how large what has
-    ended may stay before it is deleted down to its tombstone; 0 keeps everything.
+    bounds the jobs of all queues that run at once, 0 does not. `memory_mb` bounds each detached run with all that
+    it starts, 0 takes three quarters of the machine. `grace_ms` is what a program that is stopped gets before it is
+    killed, `force_after_ms` how long a run must be cancelling before its engine may be restarted. `keep_days`,
+    `keep_runs`, `keep_bytes` say how long, how many and how large what has ended may stay before it is deleted down
+    to its tombstone; `keep_event_days` and `keep_events` how much of the event log stays for watchers that were
+    away. 0 keeps everything. `engine_idle_ms` is how long Sail and the catalog go on after the last kernel or
+    worker that held them. `catalog_uri` names an Iceberg REST catalog to use instead of the embedded one;
+    `catalog_token` says where its credential is: env:NAME, file:PATH. `mail_url` (smtp://[user@]host:port) is
+    where notices are handed in; its password is LOAM_MAIL_PASSWORD.
     """
 
     home: Path
@@ -57,13 +67,28 @@ class Config:
     sweep_ms: int = 5_000
     slots: int = os.cpu_count() or 2
     engine_idle_ms: int = 900_000
+    catalog_uri: str = ""
+    catalog_token: str = ""
+    catalog_warehouse: str = ""
     max_running: int = 0
+    memory_mb: int = 0
+    grace_ms: int = 10_000
+    force_after_ms: int = 30_000
     keep_days: int = 0
     keep_runs: int = 0
     keep_bytes: int = 0
+    keep_event_days: int = 30
+    keep_events: int = 1_000_000
+    mail_url: str = ""
+    mail_from: str = ""
 
 
 _KEYS = {field.name: field for field in fields(Config)}
+# The tables of a loam.toml, and which setting each of their words is.
+_TABLES = {
+    "engines": {"python": "python"},
+    "catalog": {"uri": "catalog_uri", "token": "catalog_token", "warehouse": "catalog_warehouse"},
+}
 
 
 def load(
@@ -177,13 +202,16 @@ def _read_toml(path: Path) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}: {error}", field=str(path)) from None
-    engines = content.pop("engines", {})
-    if not isinstance(engines, dict):
-        raise Invalid(f"{path}: engines is {engines!r}; a table is wanted: [engines]", field="engines")
-    flat = {**content, **({"python": engines["python"]} if "python" in engines else {})}
-    for key in (*flat, *(f"engines.{key}" for key in engines if key != "python")):
+    flat = dict(content)
+    for name, table in _TABLES.items():
+        given = flat.pop(name, {})
+        if not isinstance(given, dict):
+            raise Invalid(f"{path}: {name} is {given!r}; a table is wanted: [{name}]", field=name)
+        flat |= {table.get(key, f"{name}.{key}"): value for key, value in given.items()}
+    for key in flat:
         if key not in _KEYS:
-            raise Invalid(f"{path}: unknown key {key!r}; known: {', '.join(sorted(_KEYS))}, engines.python", field=key)
+            tables = [f"{name}.{word}" for name, table in _TABLES.items() for word in table]
+            raise Invalid(f"{path}: unknown key {key!r}; known: {', '.join([*sorted(_KEYS), *tables])}", field=key)
     if "token" in flat:
         raise Invalid(f"{path}: a token does not belong into a file that is shared; set LOAM_TOKEN", field="token")
     return flat
@@ -198,10 +226,16 @@ def _value(where: str, key: str, value: Any) -> Any:
             number = int(value)
         except (TypeError, ValueError):
             raise Invalid(f"{where}: {key} is {value!r}; a whole number is wanted", field=key) from None
-        least = 0 if _KEYS[key].default == 0 else 1
+        least = 0 if _KEYS[key].default == 0 or key.startswith("keep_") else 1
         if number < least:
             raise Invalid(f"{where}: {key} is {number}; it must be at least {least}", field=key)
         return number
     if not isinstance(value, str | Path) or not str(value).strip():
         raise Invalid(f"{where}: {key} is {value!r}; a text is wanted", field=key)
+    if key == "catalog_token" and not str(value).startswith(("env:", "file:")):
+        raise Invalid(
+            f"{where}: the catalog's token is given by reference, never itself: env:NAME or file:PATH", field=key
+        )
+    if key == "catalog_uri" and not str(value).startswith(("http://", "https://")):
+        raise Invalid(f"{where}: {key} is {value!r}; an address is wanted, as in https://catalog.example", field=key)
     return value if wanted == "Path" else str(value)

@@ -11,6 +11,7 @@ from loam_lab import config, embedded, errors
 from loam_lab.transport import CALL_MS, as_ours, hello_request, is_of_the_wire, raw_client, request_id
 
 if TYPE_CHECKING:
+    from loam_lab.rpc.loam.jobs.v1 import schedules_pb as schedules
     from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
 _ENGINE_MS = 120_000
@@ -53,6 +54,10 @@ class Jobs:
         """Have jobs accepted; answered after they are durable."""
         starts_engine = request.lease_to is not None and request.lease_to.engine
         return self._call("enqueue", request, _ENGINE_MS if starts_engine else CALL_MS)  # type: ignore[no-any-return]
+
+    def submit_engine_job(self, request: api.SubmitEngineJobRequest) -> api.SubmitEngineJobResponse:
+        """Have a program run by an engine, in a worker."""
+        return self._call("submit_engine_job", request, CALL_MS)  # type: ignore[no-any-return]
 
     def lease(self, request: api.LeaseRequest) -> api.LeaseResponse:
         """Take ready jobs; waits for a first one at most `wait_ms`."""
@@ -153,6 +158,62 @@ class Jobs:
     def shutdown(self, request: api.ShutdownRequest) -> api.ShutdownResponse:
         """End the server and its processes."""
         return self._call("shutdown", request, CALL_MS, again=False)  # type: ignore[no-any-return]
+
+    def create_schedule(self, request: schedules.CreateScheduleRequest) -> schedules.CreateScheduleResponse:
+        """Keep a rule and the job that each of its ticks makes."""
+        return self._call("create_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def list_schedules(self, request: schedules.ListSchedulesRequest) -> schedules.ListSchedulesResponse:
+        """Schedules newest first, a page at a time."""
+        return self._call("list_schedules", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def get_schedule(self, request: schedules.GetScheduleRequest) -> schedules.GetScheduleResponse:
+        """A schedule with its next fires and its backfills."""
+        return self._call("get_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def edit_schedule(self, request: schedules.EditScheduleRequest) -> schedules.EditScheduleResponse:
+        """Change parts of a schedule."""
+        return self._call("edit_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def pause_schedule(self, request: schedules.PauseScheduleRequest) -> schedules.PauseScheduleResponse:
+        """Have a schedule fire no more."""
+        return self._call("pause_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def resume_schedule(self, request: schedules.ResumeScheduleRequest) -> schedules.ResumeScheduleResponse:
+        """Have it fire again, from now on."""
+        return self._call("resume_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def trigger_schedule(self, request: schedules.TriggerScheduleRequest) -> schedules.TriggerScheduleResponse:
+        """Make a run of a schedule now."""
+        return self._call("trigger_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def delete_schedule(self, request: schedules.DeleteScheduleRequest) -> schedules.DeleteScheduleResponse:
+        """Forget a schedule; its runs stay."""
+        return self._call("delete_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def preview_schedule(self, request: schedules.PreviewScheduleRequest) -> schedules.PreviewScheduleResponse:
+        """When a rule would fire."""
+        return self._call("preview_schedule", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def backfill(self, request: schedules.BackfillRequest) -> schedules.BackfillResponse:
+        """Make the runs of a range that has passed."""
+        return self._call("backfill", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def cancel_backfill(self, request: schedules.CancelBackfillRequest) -> schedules.CancelBackfillResponse:
+        """Make no more runs of a backfill."""
+        return self._call("cancel_backfill", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def list_ticks(self, request: schedules.ListTicksRequest) -> schedules.ListTicksResponse:
+        """What became of a schedule's ticks."""
+        return self._call("list_ticks", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def inspect_notebook(self, request: schedules.InspectNotebookRequest) -> schedules.InspectNotebookResponse:
+        """The parameters, kernel and cells of a notebook."""
+        return self._call("inspect_notebook", request, CALL_MS)  # type: ignore[no-any-return]
+
+    def restart_engine(self, request: api.RestartEngineRequest) -> api.RestartEngineResponse:
+        """Start the engine anew that does not let go of a cancelled run."""
+        return self._call("restart_engine", request, _ENGINE_MS)  # type: ignore[no-any-return]
 
     def watch(self, request: api.WatchRequest, *, timeout_ms: int | None = None) -> Iterator[api.WatchResponse]:
         """Events after a cursor, then those to come; ends with Unavailable when the server goes or the time is up."""

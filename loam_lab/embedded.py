@@ -51,7 +51,7 @@ def is_gone(home: Path, *, seconds: float = 2.0) -> bool:
     if record is None or record.get("host") != config.host()[0]:
         return False
     end = time.monotonic() + seconds
-    while not _lock_is_free(home):
+    while not lock_is_free(home):
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
@@ -67,7 +67,7 @@ def await_end(home: Path, pid: int, *, seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         record = server_record(home)
-        if (record is None or record.get("pid") != pid) and _lock_is_free(home):
+        if (record is None or record.get("pid") != pid) and lock_is_free(home):
             return
         time.sleep(0.02)
     raise errors.Unavailable(
@@ -75,7 +75,7 @@ def await_end(home: Path, pid: int, *, seconds: float = 30.0) -> None:
     )
 
 
-def _lock_is_free(home: Path) -> bool:
+def lock_is_free(home: Path) -> bool:
     import fcntl
 
     try:
@@ -102,7 +102,7 @@ def find(settings: config.Config, *, start: bool, stays: bool) -> tuple[Any, str
             return found
         # Another client may have started one at the same time: its server holds the lock, ours leaves with 3.
         left = program.poll()
-        if left in (0, 3) and _lock_is_free(settings.home):
+        if left in (0, 3) and lock_is_free(settings.home):
             program = _start_server(settings)  # the one that had the home was about to end
         elif left not in (None, 0, 3):
             break

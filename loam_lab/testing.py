@@ -65,6 +65,7 @@ class Lab:
             home / "jobs.db",
             clock=self.clock,
             on_commit=self.signals.fire,
+            followers=self.signals.followers,
             failpoint=failpoint,
             max_pages=max_pages,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,11 +41,10 @@ class UnaryClient:
         name = "".join(word.capitalize() for word in operation.split("_"))
 
         def call(request: Any, *, headers: Mapping[str, str], timeout_ms: int) -> Any:
-            from loam_lab.rpc.loam.jobs.v1 import service_pb
-
             status, body = self._post(name, request.to_binary(), headers, timeout_ms)
             if status == 200:
-                return getattr(service_pb, f"{name}Response").from_binary(body)
+                # Requests and their answers are generated into one module.
+                return getattr(sys.modules[type(request).__module__], f"{name}Response").from_binary(body)
             raise _refusal(status, body)
 
         return call

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from loam_lab import config, embedded
 from loam_lab.cli import out
@@ -18,11 +19,18 @@ from loam_lab.version import __version__
 class _Lazy(click.Group):
     """Loads a group of commands when it is used: the generated client alone takes a quarter of a second."""
 
-    groups = {"run": ("runs", "run"), "table": ("tables", "table"), "worker": ("worker", "worker")}  # noqa: RUF012 - click's own style
-    short = {  # noqa: RUF012
-        "run": "Submit, list, show and cancel runs.",
-        "table": "List and show Iceberg tables.",
-        "worker": "Run the tasks of a module.",
+    # name: (module, what `loam --help` says of it without loading it)
+    groups: ClassVar = {
+        "completion": ("completion", "Print what makes a shell complete loam's commands on Tab."),
+        "dead": ("dead", "List, redrive and dismiss dead letters."),
+        "doctor": ("doctor", "Say what is wrong here and how to mend it."),
+        "magics": ("magics", "Load the extension in every kernel, or no more."),
+        "queue": ("queues", "List, pause, resume, limit and purge queues."),
+        "run": ("run", "Submit, list, watch, retry, cancel and delete runs."),
+        "schedule": ("schedules", "Run notebooks, files and tasks at their times."),
+        "service": ("service", "Have the server always on."),
+        "table": ("tables", "List and show Iceberg tables."),
+        "worker": ("worker", "Run the tasks of a module."),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -33,9 +41,22 @@ class _Lazy(click.Group):
             return super().get_command(ctx, name)
         from importlib import import_module
 
-        module, attribute = self.groups[name]
-        found: click.Command = getattr(import_module(f"loam_lab.cli.{module}"), attribute)
+        found: click.Command = getattr(import_module(f"loam_lab.cli.{self.groups[name][0]}"), name)
         return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of commands, without importing any."""
+        own = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
+        names = {**own, **{name: said for name, (_, said) in self.groups.items()}}
+        found = [CompletionItem(name, help=said) for name, said in sorted(names.items()) if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any."""
+        own = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
+        rows = sorted({**own, **{name: said for name, (_, said) in self.groups.items()}}.items())
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 @click.group(cls=_Lazy, epilog=out.EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,14 +71,15 @@ def cli(ctx: click.Context, home: str | None) -> None:
 
 @cli.command()
 @click.option("--foreground", is_flag=True, help="Serve here until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="With --foreground: do not end when nobody needs it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def up(ctx: click.Context, foreground: bool, as_json: bool) -> None:
+def up(ctx: click.Context, foreground: bool, keep: bool, as_json: bool) -> None:
     """Start the server of LOAM_HOME, unless it runs."""
     if foreground:
         from loam_lab.server.main import main as serve
 
-        sys.exit(serve(["--home", str(config.load(_flags(ctx)).home)]))
+        sys.exit(serve(["--home", str(config.load(_flags(ctx)).home), *(["--keep"] if keep else [])]))
     _say_status(ctx.obj(), as_json=as_json)
 
 
@@ -122,13 +144,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _end_orphans(home: Path) -> str:
     """End what a killed server left running."""
-    from loam_lab.server.programs import Record
+    from loam_lab.server import orphans
+    from loam_lab.server.programs import NAMES, Record
 
-    left = [found for name in ("worker", "sail", "catalog") if (found := Record(home, name)).alive()]
+    left = [found for name in NAMES if (found := Record(home, name)).alive()]
     for program in left:
         program.stop()
-    names = ", ".join(program.name for program in left)
-    return "no server runs here" + (f"; ended what it had left: {names}" if names else "")
+    names = [*(program.name for program in left), *(one.name for one in orphans.reap(home, server=None))]
+    return "no server runs here" + (f"; ended what it had left: {', '.join(names)}" if names else "")
 
 
 def _say_status(client: Any, *, as_json: bool) -> None:
@@ -140,11 +163,17 @@ def _say_status(client: Any, *, as_json: bool) -> None:
         out.print_json(out.record(found))
         return
     click.echo(f"loam-lab {found.version} serves {found.home}")
-    rows = [
-        [p.name, p.state, str(p.pid or ""), words.size(p.resident_bytes) if p.pid else "", p.endpoint]
+    rows: list[list[out.Cell]] = [
+        [
+            p.name,
+            p.state,
+            str(p.pid or ""),
+            (words.size(p.resident_bytes), str(p.resident_bytes)) if p.pid else "",
+            p.endpoint,
+        ]
         for p in found.processes
     ]
-    click.echo(out.columns(rows, ["PROCESS", "STATE", "PID", "MEMORY", "ADDRESS"]))
+    out.print_table(rows, ["PROCESS", "STATE", "PID", "MEMORY", "ADDRESS"])
     live = ", ".join(f"{count} {'queued' if state == 'ready' else state}" for state, count in found.jobs.items())
     click.echo(f"jobs: {live or 'none waits or runs'}")
     click.echo(f"stays: {found.stays}" if found.stays else "nothing keeps it: it will end by itself")

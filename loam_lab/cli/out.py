@@ -1,4 +1,7 @@
-"""What a command says and how it ends: text for people, JSON for programs, one exit code a kind of ending."""
+"""What a command says and how it ends: text for people, lines or JSON for programs, one exit code a kind of ending.
+
+A table on a terminal is aligned and cut to its width; into a pipe go whole values, one tab between two, heads first.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import base64
 import binascii
 import json
 import re
+import shutil
 import sys
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,13 +26,22 @@ Exit codes:
   1    it could not be done; with --wait: the run failed
   2    wrong command, option or value
   3    with --wait: the run was cancelled
-  4    no such run or table
+  4    no such run, queue or table
   5    the server does not answer
   130  interrupted"""
 _CODES = ((errors.Invalid, USAGE), (errors.NotFound, NOT_FOUND), (errors.Unavailable, NO_SERVER))
 _TEXT_IN_BYTES = frozenset({"payload", "result", "summary", "output"})
-_ENUM_PREFIXES = re.compile(r"^(JOB_STATE_|ATTEMPT_|EVENT_KIND_)?([A-Z][A-Z_]*)$")
-_ENUM_FIELDS = frozenset({"state", "hold", "end", "claim", "kind"})
+_ENUM_PREFIXES = re.compile(
+    r"^(JOB_STATE_|ATTEMPT_|EVENT_KIND_|MISSED_|OVERLAP_|NOTICE_KIND_|ON_|BACKFILL_|CELL_|ARTIFACT_)?([A-Z][A-Z_]*)$"
+)
+_ENUM_FIELDS = frozenset({"state", "hold", "end", "claim", "kind", "how", "missed", "overlap", "on"})
+_COUNTS = frozenset(
+    {"epoch", "done", "total", "place", "next", "count", "waiting", "scheduled", "running", "dead_letters", "ready"}
+)
+_LEAST = (12, 6)
+
+# What a cell shows on a terminal; or that, and what it is in a pipe.
+Cell = str | tuple[str, str]
 
 
 def exit_code(error: BaseException) -> int:
@@ -42,20 +56,105 @@ def record(message: Any) -> Any:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    print_json_line(value, indent=2 if sys.stdout.isatty() else None)
+
+
+def print_json_line(value: Any, *, indent: int | None = None) -> None:
+    """One JSON value; what could steer a terminal is escaped."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def print_table(
+    rows: Sequence[Sequence[Cell]], heads: Sequence[str], *, style: Callable[[int, str], str] | None = None
+) -> None:
+    """Rows on standard output: for people on a terminal, for programs in a pipe."""
+    if most := width():
+        shown = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]
+        click.echo(columns(shown, heads, style=style, most=most))
+        return
+    for row in [heads, *rows]:
+        cells = [cell if isinstance(cell, str) else cell[1] for cell in row]
+        click.echo("\t".join(_spelled(cell) for cell in cells))
+
+
+def width() -> int:
+    """How many places a line of the terminal has; 0 in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def sure(question: str, *, yes: bool) -> bool:
+    """Whether to go on with what cannot be taken back: asked on a terminal, elsewhere only with --yes.
+
+    Raises:
+        Invalid: nobody can be asked here.
+    """
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise errors.Invalid(f"{question} Nothing was done; add --yes to do it", field="--yes")
+    return click.confirm(f"{question} Go on?", err=True)
 
 
 def columns(
-    rows: Sequence[Sequence[str]], heads: Sequence[str], *, style: Callable[[int, str], str] | None = None
+    rows: Sequence[Sequence[str]],
+    heads: Sequence[str],
+    *,
+    style: Callable[[int, str], str] | None = None,
+    most: int = 0,
 ) -> str:
-    """Rows as aligned text; `style` colours a cell of a column after it is aligned."""
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    lines = ["  ".join(head.ljust(width) for head, width in zip(heads, widths, strict=True)).rstrip()]
-    for row in rows:
-        cells = [value.ljust(width) for value, width in zip(row, widths, strict=True)]
+    """Rows as aligned text of at most so many places; `style` colours a cell of a column after it is aligned."""
+    spelled = [[_spelled(cell) for cell in row] for row in rows]
+    widths = _fitting([max(places(row[i]) for row in [heads, *spelled]) for i in range(len(heads))], most)
+    lines = ["  ".join(_in(head, width) for head, width in zip(heads, widths, strict=True)).rstrip()]
+    for row in spelled:
+        cells = [_in(value, width) for value, width in zip(row, widths, strict=True)]
         cells[-1] = cells[-1].rstrip()
         lines.append("  ".join(style(i, cell) if style else cell for i, cell in enumerate(cells)).rstrip())
     return "\n".join(lines)
+
+
+def places(text: str) -> int:
+    """How many places of a terminal a text takes: wide letters take two, combining ones none."""
+    return len(text) if text.isascii() else sum(_place(c) for c in text)
+
+
+def cut(text: str, most: int) -> str:
+    """A text in at most so many places; what is missing is an ellipsis."""
+    if places(text) <= most:
+        return text
+    kept = ""
+    for c in text:
+        if places(kept) + _place(c) >= most:
+            break
+        kept += c
+    return kept + "…"
+
+
+def _place(c: str) -> int:
+    if unicodedata.category(c) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
+
+
+def _in(text: str, width: int) -> str:
+    text = cut(text, width)
+    return text + " " * (width - places(text))
+
+
+def _fitting(widths: list[int], most: int) -> list[int]:
+    """The widest columns give first, short words only where nothing else is left; the first, the row's name, never."""
+    for least in _LEAST:
+        while most and sum(widths) + 2 * (len(widths) - 1) > most:
+            widest = max(range(1, len(widths)), key=widths.__getitem__, default=0)
+            if not widest or widths[widest] <= least:
+                break
+            widths[widest] -= 1
+    return widths
+
+
+def _spelled(cell: str) -> str:
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cell)
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -66,7 +165,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, str):
         if name in _TEXT_IN_BYTES:
             return _json_in(value)
-        if name.endswith(("_ms", "_bytes")) or name in ("epoch", "done", "total", "place", "next"):
+        if name.endswith(("_ms", "_bytes")) or name in _COUNTS:
             return int(value) if value.lstrip("-").isdigit() else value
         if name in _ENUM_FIELDS and (found := _ENUM_PREFIXES.match(value)):
             return {"no_hold": "", "unspecified": ""}.get(found[2].lower(), found[2].lower())

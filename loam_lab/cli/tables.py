@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from loam_lab.cli import out, words
+from loam_lab.cli import complete, out, words
 from loam_lab.connect import Jobs
 from loam_lab.errors import EngineError
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
@@ -37,7 +37,7 @@ def list_tables(jobs: Any, namespace: str | None, as_json: bool) -> None:
 
 
 @table.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete.tables)
 @click.option("--snapshots", type=int, default=10, show_default=True, help="How many snapshots.")
 @click.option("--partitions", type=int, default=12, show_default=True, help="How many partitions.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -49,7 +49,7 @@ def show(jobs: Any, name: str, snapshots: int, partitions: int, as_json: bool) -
     if as_json:
         out.print_json(as_record(found, wrote))
     else:
-        click.echo(as_text(found, wrote))
+        click.echo(as_text(found, wrote, most=out.width()))
 
 
 def open_catalog(client: Jobs) -> Any:
@@ -62,7 +62,8 @@ def open_catalog(client: Jobs) -> Any:
         from loam_lab.tables import state
 
         where = client.open_engine(api.OpenEngineRequest(engine="catalog", holder=client.name))
-        return state.open_catalog(where.catalog_url, where.catalog_token)
+        more = {"warehouse": where.warehouse} if where.warehouse else {}
+        return state.open_catalog(where.catalog_url, where.catalog_token, **more)
     except ImportError as error:
         raise EngineError(f"tables need pyiceberg ({error}). Try: pip install 'loam-lab[tables]'") from None
 
@@ -91,8 +92,8 @@ def as_record(found: Any, wrote: dict[str, pb.Snapshot]) -> dict[str, Any]:
     return record
 
 
-def as_text(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
-    """The table for a terminal."""
+def as_text(found: Any, wrote: dict[str, pb.Snapshot], *, most: int = 0) -> str:
+    """The table for a terminal that has so many places in a line; 0 is any."""
     now = int(time.time() * 1000)
     lines = [click.style(str(found.name), bold=True), "  " + " · ".join(facts(found)), ""]
     rows = [
@@ -106,15 +107,15 @@ def as_text(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
         for s in found.snapshots
     ]
     if rows:
-        lines += [out.columns(rows, ["SNAPSHOT", "OPERATION", "ROWS", "WHEN", "RUN"])]
+        lines += [out.columns(rows, ["SNAPSHOT", "OPERATION", "ROWS", "WHEN", "RUN"], most=most)]
         lines += [*_more(len(rows), found.snapshots_in_all, "snapshots"), ""]
     else:
         lines += ["no snapshot yet", ""]
     schema = [[str(c.id), c.name, c.type, "not null" if c.required else ""] for c in found.columns]
-    lines += [out.columns(schema, ["ID", "COLUMN", "TYPE", ""])]
+    lines += [out.columns(schema, ["ID", "COLUMN", "TYPE", ""], most=most)]
     if found.partitions:
         parts = [[p.value, f"{p.rows:,}", f"{p.files:,}", words.size(p.size_bytes)] for p in found.partitions]
-        lines += ["", out.columns(parts, ["PARTITION", "ROWS", "FILES", "SIZE"])]
+        lines += ["", out.columns(parts, ["PARTITION", "ROWS", "FILES", "SIZE"], most=most)]
         lines += _more(len(parts), found.partitions_in_all, "partitions")
     return "\n".join(lines)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 
+from loam_lab.engines.frames import one_line as one_line
+from loam_lab.engines.frames import plain as plain
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 
 # Each state has a shape of its own, so that none is told by colour alone.
@@ -118,12 +121,55 @@ def claim(snapshot: pb.Snapshot) -> str:
     return "unknown"
 
 
-def plain(text: str) -> str:
-    """Text that cannot move the cursor or colour the terminal: control characters are spelled out."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+def happening(event: pb.Event, now_ms: int) -> str:
+    """One line for what happened to a run; "" for what is seen elsewhere (progress, outputs, the end)."""
+    attempt = f"attempt {event.epoch}"
+    match event.kind:
+        case pb.EventKind.ENQUEUED:
+            later = event.run_at_ms > now_ms and event.state == pb.JobState.SCHEDULED
+            return f"{GLYPHS['scheduled']} starts {instant(event.run_at_ms)}" if later else f"{GLYPHS['queued']} queued"
+        case pb.EventKind.DUE:
+            return f"{GLYPHS['queued']} queued: its time has come"
+        case pb.EventKind.LEASED:
+            return f"{GLYPHS['running']} running, {attempt}"
+        case pb.EventKind.RESUMED:
+            return f"{GLYPHS['running']} running: its kernel is back"
+        case pb.EventKind.GIVEN_BACK:
+            return f"{GLYPHS['queued']} given back by its worker, queued again"
+        case pb.EventKind.RETRYING:
+            wait = duration(max(0, event.run_at_ms - now_ms))
+            return f"{GLYPHS['retrying']} retrying in {wait}" + (
+                f": {one_line(event.message)}" if event.message else ""
+            )
+        case pb.EventKind.LEASE_EXPIRED:
+            return f"{GLYPHS['stalled']} stalled: {one_line(event.message)}"
+        case pb.EventKind.ATTEMPT_LOST:
+            return f"{GLYPHS['stalled']} attempt lost" + (f": {one_line(event.message)}" if event.message else "")
+        case pb.EventKind.CANCEL_REQUESTED:
+            return f"{GLYPHS['cancelling']} cancelling, asked by {plain(event.actor)}"
+        case pb.EventKind.TABLE_WRITTEN if event.snapshot is not None and event.snapshot.snapshot_id:
+            written = event.snapshot
+            return f"wrote {written.table} {rows_changed(written)} rows, snapshot {written.snapshot_id}"
+    return ""
 
 
-def one_line(text: str, most: int = 60) -> str:
-    """The first line, cut."""
-    first = plain(text.strip().split("\n", 1)[0])
-    return first if len(first) <= most else first[: most - 1] + "…"
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_OVERWRITTEN = re.compile(r"[^\r\n]*\r(?!\n)(?=[^\n])")
+
+
+def printed(text: str, *, colours: bool) -> str:
+    """What a program printed, for a terminal (its colours and moving lines are left) or a pipe (their last state is).
+
+    No other control character gets through: they are spelled out.
+    """
+    kept: list[str] = []
+    last = 0
+    text = text.replace("\r\n", "\n") if colours else _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
+    for found in _COLOUR.finditer(text):
+        kept += [_line(text[last : found.start()], colours), found[0] if colours else ""]
+        last = found.end()
+    return "".join([*kept, _line(text[last:], colours)])
+
+
+def _line(text: str, moves: bool) -> str:
+    return "\r".join(plain(part) for part in text.split("\r")) if moves else plain(text.replace("\r", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from loam_lab.errors import Invalid
@@ -17,6 +18,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_INSTANT = 253_402_300_799_999  # the end of the year 9999
 
 
+@lru_cache(1_000)
 def word(value: str, *, field: str) -> str:
     """A name of a queue, an engine or a tag: letters, digits, dot, dash, underscore, at most 100."""
     if not _WORD.fullmatch(value):

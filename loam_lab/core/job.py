@@ -6,12 +6,20 @@ Instants are integers: milliseconds since the Unix epoch, UTC. Durations are mil
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
-class State(StrEnum):
+class _Word(StrEnum):
+    """A word of the contract. Equal to its text, so hashed as its text; and in C, which Enum does not."""
+
+    __hash__ = str.__hash__
+
+
+class State(_Word):
     """Where a job stands. People read READY as "queued"."""
 
     BLOCKED = "blocked"
@@ -32,18 +40,15 @@ TERMINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
 LIVE = tuple(state for state in State if state not in TERMINAL)
 
 
-class Hold(StrEnum):
+class Hold(_Word):
     """What a running job waits for, beside its own end."""
-
-    # Equal to its text, so hashed as its text; and in C, which Enum does not.
-    __hash__ = str.__hash__
 
     NONE = ""
     STALLED = "stalled"
     QUIETING = "quieting"
 
 
-class AttemptEnd(StrEnum):
+class AttemptEnd(_Word):
     """How an attempt ended."""
 
     SUCCEEDED = "succeeded"
@@ -53,7 +58,7 @@ class AttemptEnd(StrEnum):
     LOST = "lost"
 
 
-class EventKind(StrEnum):
+class EventKind(_Word):
     """What happened, as the event log says it."""
 
     ENQUEUED = "enqueued"
@@ -70,10 +75,11 @@ class EventKind(StrEnum):
     CANCEL_REQUESTED = "cancel_requested"
     ENDED = "ended"
     ATTEMPT_LOST = "attempt_lost"
+    DELETED = "deleted"
+    SCHEDULE_CHANGED = "schedule_changed"
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """How often a job is tried. `max_attempts` counts ends in an error, `max_lost` lost attempts."""
 
     max_attempts: int = 1
@@ -94,8 +100,7 @@ class Failure:
     retry_after_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseToken:
+class LeaseToken(NamedTuple):
     """Proof of holding a job: good as long as the job's epoch is this one."""
 
     job_id: str
@@ -141,16 +146,22 @@ class Job:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Job:
-        """A job from all its fields. A frozen record sets each by a call of its own; this is ten times as fast."""
+        """A job of all its fields. A frozen record sets each by a call of its own; this adopts the dict, in no time."""
         made = object.__new__(cls)
-        made.__dict__.update(values)
+        object.__setattr__(made, "__dict__", values)
         return made
+
+    @classmethod
+    def new(cls, values: dict[str, Any]) -> Job:
+        """A job of those fields that have no default, and of others."""
+        return cls.of({**_DEFAULTS, **values})
 
     def but(self, **changes: Any) -> Job:
         """The same job with other values: `dataclasses.replace`, for the record that is copied most."""
-        if not changes.keys() <= self.__dict__.keys():
+        values = self.__dict__ | changes
+        if len(values) != len(self.__dict__):
             raise TypeError(f"a job has no {', '.join(sorted(changes.keys() - self.__dict__.keys()))}")
-        return Job.of({**self.__dict__, **changes})
+        return Job.of(values)
 
     @property
     def token(self) -> LeaseToken:
@@ -158,9 +169,47 @@ class Job:
         return LeaseToken(self.id, self.epoch)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of the event log; job, namespace, time and the state after come from the change that carries it."""
+_DEFAULTS = {field.name: field.default for field in fields(Job) if field.default is not MISSING}
+
+
+class Waiting(NamedTuple):
+    """What is looked at of a ready job before it is leased. Those of one `likeness` are leased by one decision."""
+
+    seq: int
+    id: str
+    rank: int
+    run_at: int
+    created_at: int
+    limit_key: str
+    expires_at: int | None
+    epoch: int
+    attempts: int
+
+    @property
+    def likeness(self) -> tuple[int, int]:
+        """All that a lease depends on."""
+        return self.epoch, self.attempts
+
+
+class Held(NamedTuple):
+    """What is looked at of a running job whose attempt succeeded. Those of one `likeness` end by one decision."""
+
+    id: str
+    seq: int
+    epoch: int
+    attempt_epoch: int
+
+    @property
+    def likeness(self) -> tuple[int, int]:
+        """All that a success depends on."""
+        return self.epoch, self.attempt_epoch
+
+
+class Event(NamedTuple):
+    """One line of the event log; job, namespace, time and the state after come from the change that carries it.
+
+    ENQUEUED says the job's `run_at` by itself; `run_at` here is for others that have one.
+    """
 
     kind: EventKind
     actor: str = ""
@@ -168,8 +217,7 @@ class Event:
     run_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptOpened:
+class AttemptOpened(NamedTuple):
     """A lease was given: the attempt begins."""
 
     epoch: int
@@ -177,8 +225,7 @@ class AttemptOpened:
     versions: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptClosed:
+class AttemptClosed(NamedTuple):
     """The attempt that was opened at `epoch` has ended."""
 
     epoch: int
@@ -186,16 +233,14 @@ class AttemptClosed:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(NamedTuple):
     """A large value that lies in a file; hash and size are checked when it is read."""
 
     sha256: str
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The end of a job; recorded exactly once. A large result lies in `blob`."""
 
     state: State
@@ -205,8 +250,7 @@ class Outcome:
     blob: Blob | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A decision: the job before and after, and everything that is written in the same transaction."""
 
     before: Job
@@ -217,12 +261,22 @@ class Change:
     outcome: Outcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(NamedTuple):
     """The attempt did what was asked; `result` is JSON text, a large one lies in `blob`."""
 
     result: bytes = b""
     blob: Blob | None = None
+
+
+class Alike(NamedTuple):
+    """One decision for many jobs of one likeness: `change` was decided for one of them.
+
+    `results` are those of their outcomes, in order, where there are outcomes.
+    """
+
+    change: Change
+    seqs: Sequence[int]
+    results: Sequence[bytes] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +300,7 @@ class Released:
 Ending = Succeeded | Failed | Cancelled | Released
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(NamedTuple):
     """A job to accept: its head's part (`job`), and what is only stored and shown."""
 
     job: Job
@@ -257,7 +310,7 @@ class NewJob:
     actor: str
     priority: int = 0
     timeout_ms: int = 0
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     tags: tuple[str, ...] = ()
     root_id: str = ""
     retry_of: str = ""

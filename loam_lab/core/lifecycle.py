@@ -6,7 +6,7 @@ state. TRANSITIONS is the whole table: a function that would leave it raises, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from loam_lab.core import retry
 from loam_lab.core.job import (
@@ -25,7 +25,6 @@ from loam_lab.core.job import (
     Job,
     LeaseToken,
     Outcome,
-    Released,
     State,
     Succeeded,
 )
@@ -47,6 +46,8 @@ class Transition:
 
 _S, _H = State, Hold
 TRANSITIONS = (
+    Transition(_S.BLOCKED, _H.NONE, "unblock", (_S.SCHEDULED, _S.READY), "what it waited for has ended"),
+    Transition(_S.BLOCKED, _H.NONE, "cancel", (_S.CANCELLED,), "nothing ran, so it ends at once"),
     Transition(_S.SCHEDULED, _H.NONE, "due", (_S.READY,), "`run_at` has come"),
     Transition(_S.SCHEDULED, _H.NONE, "cancel", (_S.CANCELLED,), "nothing ran, so it ends at once"),
     Transition(_S.READY, _H.NONE, "lease", (_S.RUNNING,), "epoch + 1, an attempt begins"),
@@ -97,16 +98,22 @@ def rank(run_at: int, priority: int) -> int:
     return run_at - priority * PRIORITY_STEP_MS
 
 
-def enqueue(job: Job, *, actor: str, now: int) -> Change:
-    """Accept a job: ready, or scheduled when `run_at` is still to come."""
-    state = State.SCHEDULED if job.run_at > now else State.READY
+def enqueue(job: Job, *, actor: str, now: int, blocked: bool = False) -> Change:
+    """Accept a job: ready, scheduled when `run_at` is still to come, or blocked by others that have not ended."""
+    state = State.BLOCKED if blocked else State.SCHEDULED if job.run_at > now else State.READY
     accepted = job if state is job.state else job.but(state=state)
-    return Change(job, accepted, events=(Event(EventKind.ENQUEUED, actor=actor, run_at=job.run_at),))
+    return Change(job, accepted, events=(Event(EventKind.ENQUEUED, actor=actor),))
 
 
 def due(job: Job) -> Change:
     """A scheduled job whose time has come waits for a worker."""
     return Change(job, _move(job, "due", State.READY), events=(Event(EventKind.DUE),))
+
+
+def unblock(job: Job, *, now: int) -> Change:
+    """What the job waited for has ended: it is ready, or waits for its own time."""
+    state = State.SCHEDULED if job.run_at > now else State.READY
+    return Change(job, _move(job, "unblock", state), events=(Event(EventKind.DUE),))
 
 
 def lease(
@@ -177,8 +184,7 @@ def complete(job: Job, token: LeaseToken, ending: Ending, *, now: int, random: f
             return _lost(job, "complete", failure, now=now)
         case Failed(failure):
             return _failed(job, failure, now=now, random=random)
-        case Released():
-            return _released(job, now=now)
+    return _released(job, now=now)
 
 
 def request_cancel(job: Job, *, actor: str, now: int) -> Change:
@@ -192,7 +198,7 @@ def request_cancel(job: Job, *, actor: str, now: int) -> Change:
     asked = Event(EventKind.CANCEL_REQUESTED, actor=actor)
     if job.state is not State.RUNNING:
         ended = _end(job, "cancel", State.CANCELLED, None, now=now)
-        return replace(ended, events=(asked, *ended.events))
+        return ended._replace(events=(asked, *ended.events))
     if job.cancel_requested:
         return Change(job, job)
     return Change(job, _move(job, "cancel", State.RUNNING, cancel_requested=True), events=(asked,))
@@ -271,7 +277,7 @@ def _failed(job: Job, failure: Failure, *, now: int, random: float) -> Change:
     waits = starts_at > now
     state = State.SCHEDULED if waits else State.READY
     after = _move(
-        job, "complete", state, **_unleased(job), failures=job.failures + 1, run_at=starts_at, error=failure.message
+        job, "complete", state, **_UNLEASED, failures=job.failures + 1, run_at=starts_at, error=failure.message
     )
     event = Event(EventKind.RETRYING, message=failure.message, run_at=starts_at)
     return Change(job, after, (event,), closed=AttemptClosed(job.attempt_epoch, AttemptEnd.FAILED, failure))
@@ -288,15 +294,15 @@ def _lost(job: Job, happening: str, failure: Failure, *, now: int, first: tuple[
             job_lost, happening, State.FAILED, AttemptEnd.LOST, now=now, failure=failure, losses=job.losses + 1
         )
     else:
-        after = _move(job_lost, happening, State.READY, **_unleased(job), losses=job.losses + 1, error=failure.message)
+        after = _move(job_lost, happening, State.READY, **_UNLEASED, losses=job.losses + 1, error=failure.message)
         ended = Change(job, after, closed=AttemptClosed(job.attempt_epoch, AttemptEnd.LOST, failure))
-    return replace(ended, before=job, events=(*lost, *ended.events))
+    return ended._replace(before=job, events=(*lost, *ended.events))
 
 
 def _released(job: Job, *, now: int) -> Change:
     if job.cancel_requested:
         return _end(job, "complete", State.CANCELLED, AttemptEnd.RELEASED, now=now)
-    after = _move(job, "complete", State.READY, **_unleased(job), attempts=job.attempts - 1)
+    after = _move(job, "complete", State.READY, **_UNLEASED, attempts=job.attempts - 1)
     event = Event(EventKind.GIVEN_BACK, actor=job.worker)
     return Change(job, after, (event,), closed=AttemptClosed(job.attempt_epoch, AttemptEnd.RELEASED))
 
@@ -315,7 +321,7 @@ def _end(
 ) -> Change:
     message = failure.message if failure else ""
     is_dead = state is State.FAILED and not job.attached
-    after = _move(job, happening, state, **_unleased(job), **counts, finished_at=now, error=message, is_dead=is_dead)
+    after = _move(job, happening, state, **_UNLEASED, **counts, finished_at=now, error=message, is_dead=is_dead)
     return Change(
         job,
         after,
@@ -325,15 +331,15 @@ def _end(
     )
 
 
-def _unleased(job: Job) -> dict[str, object]:
-    return {"hold": Hold.NONE, "lease_until": None, "engine_open": False}
+_UNLEASED: dict[str, object] = {"hold": Hold.NONE, "lease_until": None, "engine_open": False}
 
 
 def _move(job: Job, happening: str, to: State, **changes: object) -> Job:
     allowed = _ALLOWED.get((job.state, job.hold, happening))
     if allowed is None or to not in allowed:
         raise Conflict(f"job {job.id!r} is {job.state}{f' ({job.hold})' if job.hold else ''}: it cannot {happening}")
-    return job.but(state=to, **changes)
+    changes["state"] = to
+    return job.but(**changes)
 
 
 def _loss(job: Job) -> Failure:

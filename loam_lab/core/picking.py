@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from loam_lab.core.job import Job
+from loam_lab.core.job import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,17 @@ def room(limits: Limits, running: int, bucket: Bucket | None, wanted: int) -> in
     return max(0, free)
 
 
-def pick(waiting: Iterable[Job], running: Mapping[str, int], limits: Limits, count: int, *, now: int) -> list[Job]:
+def pick(
+    waiting: Iterable[Waiting], running: Mapping[str, int], limits: Limits, count: int, *, now: int
+) -> list[Waiting]:
     """The jobs that start now, at most `count`. `waiting` is in rank order within each key; `running` is by key."""
-    by_key: dict[str, list[Job]] = defaultdict(list)
+    by_key: dict[str, list[Waiting]] = defaultdict(list)
     for job in waiting:
         if job.expires_at is None or job.expires_at > now:
             by_key[job.limit_key].append(job)
     turns = [(running.get(key, 0), jobs[0].rank, jobs[0].seq, key, 0) for key, jobs in by_key.items()]
     heapq.heapify(turns)
-    picked: list[Job] = []
+    picked: list[Waiting] = []
     while turns and len(picked) < count:
         active, _, _, key, place = heapq.heappop(turns)
         if key and limits.max_running_per_key and active >= limits.max_running_per_key:

@@ -101,7 +101,12 @@ class Report(Protocol):
     """Where a running program is heard. Called from several threads.
 
     `write_started` returns only when the record of it is durable, and may raise: then the write does not happen.
+    `is_full`: no more output is kept, so none need be sent. An output is one of nbformat, or of Jupyter's protocol
+    where it changes what was shown (`update_display_data` with `transient`, `clear_output` with `wait`).
     """
+
+    @property
+    def is_full(self) -> bool: ...
 
     def progress(self, progress: Progress) -> None: ...
 

@@ -115,6 +115,18 @@ def own_frames(tb: TracebackType | None, *, path: str | None = None) -> tuple[st
     return tuple(line.rstrip("\n") for line in traceback.format_list(own))
 
 
+def shorten(error: BaseException | None) -> None:
+    """End the traceback of a Ctrl-C at the user's own code: drawing pyspark's frames takes a second for nothing."""
+    if not isinstance(error, KeyboardInterrupt):
+        return
+    link, own = error.__traceback__, None
+    while link is not None:
+        own = link if is_own(link.tb_frame.f_code.co_filename) else own
+        link = link.tb_next
+    if own is not None:
+        own.tb_next = None
+
+
 def is_own(filename: str) -> bool:
     """Tell whether this is the user's own code: no library, not Python's, not ours."""
     return not filename.startswith(_FOREIGN)

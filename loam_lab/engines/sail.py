@@ -36,6 +36,7 @@ ENV_KEPT = (
     "LD_LIBRARY_PATH",
     "NO_PROXY",
     "no_proxy",
+    config.MARK,
 )
 ENV_KEPT_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "SAIL_")
 
@@ -72,6 +73,8 @@ def start(
     *,
     catalog_url: str | None,
     catalog_token_file: str | None = None,
+    catalog_token: str = "",
+    warehouse: str = "",
     log_path: str | Path,
     mode: str = "local",
     deadline_seconds: float = 30.0,
@@ -86,7 +89,7 @@ def start(
         EngineError: that environment has no Sail, a pyspark that Sail refuses, or Sail ended at once.
     """
     check(python)
-    environment = _environment(catalog_url, catalog_token_file, mode)
+    environment = _environment(_catalog(catalog_url, catalog_token_file, catalog_token, warehouse), mode)
     for _ in range(3):  # a free port may be taken between our look and Sail's bind
         port = _free_port()
         log = Path(log_path)
@@ -208,14 +211,18 @@ def _ps_start_time(pid: int) -> str | None:
     return started.strip() if started and not state.startswith("Z") else None
 
 
-def _environment(catalog_url: str | None, token_file: str | None, mode: str) -> dict[str, str]:
+def _catalog(url: str | None, token_file: str | None, token: str, warehouse: str) -> str:
+    """The catalog in Sail's words. A credential is in its environment at most, never on its command line."""
+    if url is None:
+        return f'type="memory", name="{CATALOG}", initial_database=["default"]'
+    parts = {"uri": url, "warehouse": warehouse}
+    parts |= {"bearer_access_token_file": token_file} if token_file else {"bearer_access_token": token}
+    said = "".join(f", {name}={json.dumps(value)}" for name, value in parts.items() if value)
+    return f'type="iceberg-rest", name="{CATALOG}"{said}'
+
+
+def _environment(catalog: str, mode: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in ENV_KEPT or name.startswith(ENV_KEPT_PREFIXES)}
-    if catalog_url is None:
-        catalog = f'type="memory", name="{CATALOG}", initial_database=["default"]'
-    else:
-        catalog = f'type="iceberg-rest", name="{CATALOG}", uri={json.dumps(catalog_url)}'
-        if token_file is not None:
-            catalog += f", bearer_access_token_file={json.dumps(token_file)}"
     return (
         kept
         | config.past_proxies(kept)

@@ -41,6 +41,9 @@ def open_session(
         EngineError: there is no pyspark here, or the engine refuses the session.
     """
     wire.probe(remote)
+    # Programs of the user fork (`!command`, pools). With its fork support gRPC starts threads in the fork, whose
+    # descriptors are closed before exec: the command's output was lost to its complaints.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     session_class = _session_class()
     host, port = wire.address(remote)
     session = session_class.builder.remote(f"sc://{host}:{port}/;user_id={user};session_id={session_id}").create()

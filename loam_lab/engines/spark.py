@@ -1,4 +1,4 @@
-"""The Spark engine: Python files that get a `spark`, each in a child process with a session of its own.
+"""The Spark engine: Python files and cells that get a `spark`, each in a child process with a session of its own.
 
 The rule kept here: light to import (it is found by entry point, by programs that have no pyspark). The pieces for a
 kernel stand beside it: session, interrupt, writes, results, progress, origins, faults.
@@ -27,7 +27,7 @@ class _Submitted:
 
 
 class SparkEngine:
-    """Runs Python files against a Spark Connect server.
+    """Runs Python files and cells against a Spark Connect server.
 
     Program options: `remote` (sc://host:port, required), `session_id` (a UUID, else a new one), `python` (the
     submitter's interpreter, else this one), `cwd`, `env` (mapping), `argv`, `sys_path`, `table_format`
@@ -44,9 +44,11 @@ class SparkEngine:
         """Tell what would go wrong, without an engine."""
         if program.language not in LANGUAGES:
             return [Problem("language", f"{program.language!r} does not run here; one of {', '.join(LANGUAGES)} does")]
-        if program.kind != "file":
-            return [Problem("kind", "a cell runs in a kernel or in a notebook child, a file runs here")]
-        problems = runfile.check(program)
+        if program.kind == "cell":
+            # Magics are no Python; whoever has the shell (the notebook) checks a cell before it is submitted.
+            problems = [] if program.source.strip() else [Problem("source", "the cell is empty")]
+        else:
+            problems = runfile.check(program)
         remote = program.options.get("remote")
         if not remote:
             problems.append(Problem("options.remote", "no Spark server named; it looks like sc://127.0.0.1:15002"))

@@ -59,6 +59,16 @@ class Kernel:
                 self._jobs = connect.connect(config.load(), name=self.name)
             return self._jobs
 
+    def running_jobs(self) -> connect.Jobs | None:
+        """The client where there is one, or a server to be a client of; None else. Starts nothing."""
+        with self._lock:
+            if self._jobs is not None:
+                return self._jobs
+        try:
+            return connect.connect(config.load(), name=self.name, start=False, stays=False)
+        except errors.LoamError:
+            return None
+
     @property
     def heartbeat(self) -> Heartbeat:
         """Keeps the lease of the cell that runs."""

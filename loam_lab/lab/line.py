@@ -12,6 +12,8 @@ from IPython.display import display, update_display
 
 FIRST_LINE_S = 0.3
 EVERY_S = 1.0
+DISPLAY_ID = "loam-line-"
+"""What the display ids of such lines begin with: they are no output of the cell."""
 
 
 class Line:
@@ -20,7 +22,7 @@ class Line:
     def __init__(self, make: Callable[[str], dict[str, Any]], *, every: Callable[[], None]) -> None:
         self._make = make
         self._every = every
-        self._id = f"loam-{uuid.uuid4().hex}"
+        self._id = f"{DISPLAY_ID}{uuid.uuid4().hex}"
         self._is_shown = False
         self._ended = threading.Event()
         self._lock = threading.Lock()

@@ -9,12 +9,11 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from loam_lab.errors import LoamError
-from loam_lab.lab import cells
+from loam_lab.lab import cells, complete
 from loam_lab.lab.attached import Attached
 from loam_lab.lab.kernel import Kernel
 
 _LOADED = "_loam_lab"
-_FRAMES = ("pyspark.sql.connect.dataframe", "pyspark.sql.dataframe", "pyspark.sql.classic.dataframe")
 
 
 def load(shell: Any) -> None:
@@ -28,9 +27,8 @@ def load(shell: Any) -> None:
     shell.ast_transformers.append(attached)
     shell.events.register("pre_run_cell", attached.pre)
     shell.events.register("post_run_cell", attached.post)
-    bundles = shell.display_formatter.mimebundle_formatter
-    for module in _FRAMES:
-        bundles.for_type_by_name(module, "DataFrame", lambda value, **_: attached.bundle(value))
+    attached.frames.install()
+    complete.install(shell, kernel)
     setattr(shell, _LOADED, (kernel, attached))
 
 
@@ -46,8 +44,8 @@ def unload(shell: Any) -> None:
     shell.events.unregister("post_run_cell", attached.post)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("loam", None)
-    for module in _FRAMES:
-        shell.display_formatter.mimebundle_formatter.deferred_printers.pop((module, "DataFrame"), None)
+    attached.frames.uninstall()
+    complete.uninstall(shell)
     kernel.close()
     setattr(shell, _LOADED, None)
 
@@ -61,31 +59,48 @@ class LoamMagics(Magics):  # type: ignore[misc]
         self._kernel = kernel
 
     @line_cell_magic  # type: ignore[untyped-decorator]
-    def loam(self, line: str, cell: str | None = None) -> None:
+    def loam(self, line: str, cell: str | None = None) -> Any:
         """Look at durable runs and tables; `%%loam spark` runs a cell as one.
 
-        %loam run list | run show ID | run cancel ID     (runs: the same as run list)
+        %%loam spark --detach                            the cell runs in a worker and survives this kernel
+        %loam run list|show|watch|result|retry|cancel|delete …    (runs: the same as run list)
+        %loam run watch ID                               what it shows, and what it goes on to show
+        %loam run result ID [-o NAME]                    the values that it was asked to keep
         %loam table list | table show NAME               (table NAME: the same as table show NAME)
+        %loam queue list|show|pause|resume|limit|purge … and %loam dead list|show|redrive|dismiss …
+        %%loam step NAME -o a,b                          a step: a retry of the run restores a and b
         %loam session new                                a fresh Spark session for the next cell
-        %loam status | up | down
+        %loam status | up | down | doctor
         """
         try:
             words = shlex.split(line)
         except ValueError as error:
             raise UsageError(f"%loam {line}: {error}") from None
+        if cell is not None and words[:1] == ["step"]:
+            self._step(line.split("step", 1)[1], cell)
+            return None
+        if cell is not None and words[:1] == ["spark"] and cells.DETACH in words:
+            self._detach(line.split("spark", 1)[1], cell)
+            return None
         if cell is not None:
-            raise UsageError(f"%%loam {words[0] if words else ''}: no such cell; known: %%loam spark. See %loam?")
+            known = "known: %%loam spark, %%loam step. See %loam?"
+            raise UsageError(f"%%loam {words[0] if words else ''}: no such cell; {known}")
         if not words:
             raise UsageError(
                 "%loam: say what: run list, run show ID, table list, table show NAME, session new. See %loam?"
             )
         if words[0] == "session":
             self._session(words[1:])
-            return
+            return None
         try:
-            self._command(words)
+            return self._command(words)
         except LoamError as error:
             raise UsageError(str(error)) from None
+
+    def _step(self, line: str, cell: str) -> None:
+        from loam_lab.lab import steps
+
+        steps.run_cell(self.shell, line, cell)
 
     def _session(self, words: list[str]) -> None:
         if words != ["new"]:
@@ -93,7 +108,15 @@ class LoamMagics(Magics):  # type: ignore[misc]
         self._kernel.forget_session()
         print("the next %%loam spark cell opens a fresh Spark session")  # noqa: T201 - a notebook's answer
 
-    def _command(self, words: list[str]) -> None:
+    def _detach(self, line: str, cell: str) -> None:
+        from loam_lab.lab import detached
+
+        try:
+            detached.submit(self.shell, self._kernel, line, cell)
+        except LoamError as error:
+            raise UsageError(f"%%loam spark --detach: {error}") from None
+
+    def _command(self, words: list[str]) -> Any:
         from loam_lab.lab import shown
 
-        shown.command(words, self._kernel)
+        return shown.command(words, self._kernel)

@@ -142,7 +142,7 @@ class AttachedRun:
         }
         task = pb.Task(engine="spark", name=self.cell.name, payload=json.dumps(payload).encode("utf-8", "replace"))
         request = api.EnqueueRequest(
-            jobs=[pb.JobSpec(task=task, tags=list(self.cell.tags))],
+            jobs=[pb.JobSpec(task=task, tags=list(self.cell.tags), headers=_parent())],
             lease_to=api.LeaseTo(
                 worker=self._kernel.name,
                 attached=True,
@@ -301,3 +301,9 @@ def _uninterrupted() -> Iterator[None]:
 
 def _ms(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
+
+
+def _parent() -> dict[str, str]:
+    """The notebook's run that this kernel belongs to, if it is one's: its cells' runs are tied to it."""
+    run_id = os.environ.get("LOAM_RUN_ID", "")
+    return {"loam.parent": run_id} if run_id else {}

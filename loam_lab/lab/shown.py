@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -13,7 +14,8 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from loam_lab.cli import main, runs, tables, words
-from loam_lab.lab import views
+from loam_lab.engines import frames
+from loam_lab.lab import fetch, views, watching
 from loam_lab.lab.kernel import Kernel
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -21,8 +23,8 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 _GROUPS = {"list", "show", "submit", "cancel"}
 
 
-def command(given: list[str], kernel: Kernel) -> None:
-    """Run one command. `runs` and `table NAME` are short for `run list` and `table show NAME`.
+def command(given: list[str], kernel: Kernel) -> Any:
+    """Run one command; only `run result` has a value. Short: `runs` for `run list`, `table NAME` for `table show NAME`.
 
     Raises:
         UsageError: no such command or option. LoamError: it could not be done.
@@ -35,8 +37,13 @@ def command(given: list[str], kernel: Kernel) -> None:
         show_run(kernel, arguments[2])
     elif is_plain and arguments[:2] == ["run", "list"]:
         list_runs(kernel, arguments[2:])
+    elif is_plain and arguments[:2] == ["run", "watch"] and len(arguments) == 3:
+        watching.watch(kernel.jobs, arguments[2])
+    elif is_plain and arguments[:2] == ["run", "result"]:
+        return results(kernel, arguments[2:])
     else:
         _as_command(arguments, kernel)
+    return None
 
 
 def show_table(kernel: Kernel, name: str) -> None:
@@ -65,28 +72,30 @@ def list_runs(kernel: Kernel, options: list[str]) -> None:
 def show_run(kernel: Kernel, run_id: str) -> None:
     """Display a run: how it ended, what it wrote, what it printed and displayed."""
     found = kernel.jobs.get(api.GetRequest(job_id=run_id))
-    job, now = found.job or pb.Job(), int(time.time() * 1000)
-    failure = found.outcome.failure if found.outcome else None
-    view = views.RunView(
-        run_id=job.id,
-        name=job.task.name if job.task else "",
-        state=words.state(job),
-        elapsed_ms=words.length_ms(job, now),
-        text=job.progress.text if job.progress else "",
-        error=f"{failure.kind}: {failure.message}" if failure else job.error,
-        snapshots=tuple(found.snapshots),
-        about=(
-            f"{words.ago(job.created_at_ms, now)} · {words.instant(job.created_at_ms)} · by {job.actor}",
-            *([f"ran {len(found.attempts)} times"] if len(found.attempts) > 1 else ()),
-        ),
-        engine=job.task.engine if job.task else "",
-    )
-    display(views.run_bundle(view), raw=True)
-    printed = "".join(
-        words.plain(runs.output_text(_output(output))) for output in runs.all_outputs(kernel.jobs, job.id)
-    )
-    if printed.strip():
-        print(printed, end="")  # noqa: T201 - a notebook's answer
+    display(views.run_bundle(watching.view_of(found)), raw=True)
+    replay = watching.Replay()
+    for output in runs.all_outputs(kernel.jobs, found.job.id if found.job else run_id):
+        replay.show(output)
+
+
+def results(kernel: Kernel, options: list[str]) -> Any:
+    """The values that a run kept with `-o`: the one of that name, or the only one, or all by their names.
+
+    Raises:
+        UsageError: no such run or value. Invalid: it cannot be opened here.
+    """
+    names = [after for word, after in pairwise(options) if word == "-o"]
+    ids = [word for word, before in zip(options, ["", *options], strict=False) if word != "-o" and before != "-o"]
+    if len(ids) != 1 or len(names) > 1:
+        raise UsageError("%loam run result: ID [-o NAME]")
+    found = kernel.jobs.get(api.GetRequest(job_id=ids[0]))
+    kept = fetch.values_of(kernel.jobs, found)
+    wanted = names or list(kept)
+    if missing := [name for name in wanted if name not in kept]:
+        raise UsageError(f"%loam run result: this run keeps no {missing[0]}; it keeps {', '.join(kept) or 'nothing'}")
+    actor = found.job.actor if found.job else ""
+    opened = {name: fetch.opened(name, kept[name], actor=actor, me=kernel.jobs.hello().actor) for name in wanted}
+    return opened[wanted[0]] if len(wanted) == 1 else opened
 
 
 def _in_full(given: list[str]) -> list[str]:
@@ -111,23 +120,18 @@ def _usage_errors(arguments: list[str]) -> Iterator[None]:
         raise UsageError(f"%loam {' '.join(arguments)}: {error.format_message()}") from None
     except click.exceptions.Exit:
         return
+    except click.Abort:
+        print("interrupted; what runs goes on")  # noqa: T201 - a notebook's answer
     except SystemExit as error:
         if error.code not in (0, None):
             raise UsageError(f"%loam {' '.join(arguments)}: the run did not succeed (exit {error.code})") from None
 
 
-def _output(output: api.Output) -> dict[str, Any]:
-    import json
-
-    parsed: dict[str, Any] = json.loads(output.output)
-    return parsed
-
-
 def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
     now = int(time.time() * 1000)
-    sub = views.SUB
+    sub = frames.SUB
     facts = " · ".join(f"<bdi>{escape(fact)}</bdi>" for fact in tables.facts(found))
-    snapshots = views.table_html(
+    snapshots = frames.table_html(
         [("snapshot", ""), ("operation", ""), ("rows", "count"), ("files", "count"), ("when", ""), ("run", "")],
         [
             (
@@ -142,12 +146,12 @@ def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
         ],
         _of(len(found.snapshots), found.snapshots_in_all, "snapshot"),
     )
-    schema = views.table_html(
+    schema = frames.table_html(
         [("id", "count"), ("column", ""), ("type", ""), ("nullable", "")],
         [(str(c.id), c.name, c.type, "no" if c.required else "yes") for c in found.columns],
         _of(len(found.columns), len(found.columns), "column"),
     )
-    parts = views.table_html(
+    parts = frames.table_html(
         [("partition", ", ".join(found.partition_spec)), ("rows", "count"), ("files", "count"), ("size", "count")],
         [(p.value, f"{p.rows:,}", f"{p.files:,}", words.size(p.size_bytes)) for p in found.partitions],
         _of(len(found.partitions), found.partitions_in_all, "partition"),
@@ -156,7 +160,7 @@ def _table_html(found: Any, wrote: dict[str, pb.Snapshot]) -> str:
     if found.partition_spec:
         columns.append(f"<div><b>Partitions</b>{parts}</div>")
     return (
-        f'<div class="jp-loam-tableview" style="{views.FONT}">'
+        f'<div class="jp-loam-tableview" style="{frames.FONT}">'
         f'<div style="font-size:15.6px"><b><bdi>{escape(str(found.name))}</bdi></b></div>'
         f'<div style="{sub}">{facts}</div>'
         f'<div style="margin-top:6px"><b>Snapshots</b>{snapshots}</div>'

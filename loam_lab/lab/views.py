@@ -13,13 +13,12 @@ from html import escape
 from typing import Any
 
 from loam_lab.cli import words
+from loam_lab.engines.frames import CELL, FONT, RULE, SUB, framed
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 
 RUN_MIME = "application/vnd.loam.run.v1+json"
 TABLE_MIME = "application/vnd.loam.table.v1+json"
 
-FONT = "font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,#222)"
-SUB = "color:color-mix(in srgb,var(--jp-ui-font-color1,#222) 74%,transparent)"
 _DOT = ' <span aria-hidden="true">·</span> '
 _MORE = "color:color-mix(in srgb,var(--jp-success-color1,#388e3c) 78%,var(--jp-ui-font-color0,#000))"
 _LESS = "color:color-mix(in srgb,var(--jp-error-color1,#d32f2f) 78%,var(--jp-ui-font-color0,#000))"
@@ -27,9 +26,6 @@ _WARN = (
     "padding:4px 8px;margin:4px 0;border-radius:4px;"
     "background:color-mix(in srgb,var(--jp-warn-color1,#f57c00) 13%,transparent)"
 )
-_CELL = "padding:2px 18px 2px 0;white-space:nowrap;border:none"
-_RULE = "border-bottom:1px solid var(--jp-border-color1,#bdbdbd)"
-_ONLY_SIDE = ("count",)
 _COLOUR = {
     "running": "var(--jp-brand-color1,#1976d2)",
     "succeeded": "var(--jp-success-color1,#388e3c)",
@@ -178,7 +174,7 @@ def _run_text(view: RunView) -> str:
 def runs_bundle(jobs: Sequence[pb.Job], *, now_ms: int, more: bool, text: str) -> dict[str, Any]:
     """A list of runs: state first, then what it is, then how long and when."""
     head = "".join(
-        f'<th scope="col" style="{_CELL};{_RULE};text-align:{side};{SUB};font-weight:400;font-size:11px">{name}</th>'
+        f'<th scope="col" style="{CELL};{RULE};text-align:{side};{SUB};font-weight:400;font-size:11px">{name}</th>'
         for name, side in (
             ("state", "left"),
             ("name", "left"),
@@ -190,7 +186,7 @@ def runs_bundle(jobs: Sequence[pb.Job], *, now_ms: int, more: bool, text: str) -
     )
     caption = f"{len(jobs)} run{'s' if len(jobs) != 1 else ''}" + (", older ones exist" if more else "")
     return {
-        "text/html": _framed("jp-loam-runs", head, "".join(_run_row(job, now_ms) for job in jobs), caption),
+        "text/html": framed("jp-loam-runs", head, "".join(_run_row(job, now_ms) for job in jobs), caption),
         "text/plain": text,
     }
 
@@ -209,63 +205,9 @@ def _run_row(job: pb.Job, now_ms: int) -> str:
     )
     return (
         "<tr>"
-        + "".join(f'<td style="{_CELL};text-align:{side or "left"}">{value}</td>' for value, side in cells)
+        + "".join(f'<td style="{CELL};text-align:{side or "left"}">{value}</td>' for value, side in cells)
         + "</tr>"
     )
-
-
-def rows_bundle(columns: list[tuple[str, str]], rows: list[tuple[str | None, ...]], caption: str) -> dict[str, str]:
-    """A capped table: names with types, values as text, and how much of it this is."""
-    return {"text/html": table_html(columns, rows, caption), "text/plain": table_text(columns, rows, caption)}
-
-
-def table_html(columns: list[tuple[str, str]], rows: list[tuple[str | None, ...]], caption: str) -> str:
-    """The same as html alone."""
-    small = f"font-weight:400;font-size:11px;{SUB}"
-    head = "".join(
-        f'<th scope="col" style="{_CELL};{_RULE};text-align:{_align(kind)};vertical-align:bottom">'
-        f"<bdi>{escape(words.one_line(name, 80)) or '<i>(no name)</i>'}</bdi>"
-        + (
-            f'<br><span style="{small}">{escape(words.one_line(kind))}</span>'
-            if kind and kind not in _ONLY_SIDE
-            else ""
-        )
-        + "</th>"
-        for name, kind in columns
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td style="{_CELL};text-align:{_align(kind)}">{_cell(value)}</td>'
-            for value, (_, kind) in zip(row, columns, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return _framed("jp-loam-table", head, body, caption)
-
-
-def _framed(name: str, head: str, body: str, caption: str) -> str:
-    return (
-        f'<div class="{name}" style="{FONT};overflow-x:auto"><table style="border-collapse:collapse;border:none;'
-        'margin:2px 0;font-size:12px;font-variant-numeric:tabular-nums">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f'<div style="{SUB};font-size:12px">{escape(caption)}</div></div>'
-    )
-
-
-def table_text(columns: list[tuple[str, str]], rows: list[tuple[str | None, ...]], caption: str) -> str:
-    """The same as text, in columns."""
-    cells = [[name for name, _ in columns]] + [["null" if v is None else words.plain(v) for v in row] for row in rows]
-    widths = [min(40, max(len(row[i]) for row in cells)) for i in range(len(columns))]
-    lines = [
-        "  ".join(
-            (value[:40].rjust(width) if _align(kind) == "right" else value[:40].ljust(width))
-            for value, width, (_, kind) in zip(row, widths, columns, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], "  ".join("─" * width for width in widths), *lines[1:], caption])
 
 
 def glyph(state: str) -> str:
@@ -281,14 +223,3 @@ def glyph(state: str) -> str:
 def json_bundle(mime: str, record: dict[str, Any], html: str, text: str) -> dict[str, Any]:
     """A bundle with a record that survives a round trip through JSON."""
     return {mime: json.loads(json.dumps(record, default=str)), "text/html": html, "text/plain": text}
-
-
-def _align(kind: str) -> str:
-    numeric = ("int", "long", "bigint", "double", "float", "decimal", "short", "smallint", "tinyint", "count")
-    return "right" if kind.lower().startswith(numeric) else "left"
-
-
-def _cell(value: str | None) -> str:
-    if value is None:
-        return "<i>null</i>"
-    return f"<bdi>{escape(value)}</bdi>" if value else f'<span style="{SUB}">(empty)</span>'

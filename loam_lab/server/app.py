@@ -6,7 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from connectrpc.code import Code
 from connectrpc.codec import Codec, proto_binary_codec
@@ -16,13 +18,17 @@ from protobuf import Message
 from loam_lab.errors import LoamError
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
+from loam_lab.server.attempts import LogUnread
 from loam_lab.server.calls import Context
-from loam_lab.server.jobs import LocalJobs, lease_wait_s
-from loam_lab.server.look import watch_topics
+from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
+from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
 from loam_lab.server.signals import Deadline
+from loam_lab.store.write import Tx
 
 log = logging.getLogger("loam.server")
+R = TypeVar("R")
+M = TypeVar("M", bound=Message)
 _KEEPALIVE_S = 15.0
 _READ_MAX_BYTES = 64 * 1024 * 1024
 
@@ -84,33 +90,82 @@ class _AsyncJobs:
         setattr(self, name, call)
         return call
 
+    async def enqueue(self, request: api.EnqueueRequest, ctx: Context) -> api.EnqueueResponse:
+        """At once, but where an engine must be started first."""
+        if request.lease_to is not None and request.lease_to.engine:
+            return await self._call(self._jobs.enqueue, request, ctx)  # type: ignore[no-any-return]
+        return await self._write(self._jobs.accepting, request, ctx)
+
     async def lease(self, request: api.LeaseRequest, ctx: Context) -> api.LeaseResponse:
-        """A waiting Lease holds no thread."""
+        """A waiting Lease holds no thread, and is answered by the transaction that brings it a job."""
         with _in_words():
             left = Deadline(lease_wait_s(request))
             topics = self._jobs.lease_topics(request, ctx)
         while True:
-            seen = self._jobs.signals.seen(topics)
-            reply: api.LeaseResponse = await self._call(self._jobs.lease_now, request, ctx)
+            seen, seen_room = self._jobs.signals.seen(topics), self._jobs.signals.seen([*topics, *ROOM])
+            reply = await self._write(self._jobs.leasing, request, ctx)
             if reply.leases or not left.left:
                 return reply
-            await self._jobs.signals.wait_async(topics, seen, left.left)
+            held = await self._call(self._jobs.held_up, request, ctx)
+            if held.by_a_limit:
+                await self._jobs.signals.wait_async([*topics, *ROOM], seen_room, held.wait_s(left.left))
+            else:
+                with _in_words():
+                    found = await self._jobs.signals.park(topics, seen, left.left, self._jobs.leasing(request, ctx))
+                if found is not None and found.leases:
+                    return found
+
+    async def extend(self, request: api.ExtendRequest, ctx: Context) -> api.ExtendResponse:
+        """At once."""
+        return await self._write(self._jobs.extending, request, ctx)
+
+    async def complete(self, request: api.CompleteRequest, ctx: Context) -> api.CompleteResponse:
+        """At once, but where the catalog must be asked first."""
+        try:
+            return await self._write(self._jobs.completing, request, ctx)
+        except LogUnread:
+            return await self._call(self._jobs.complete, request, ctx)  # type: ignore[no-any-return]
 
     async def watch(self, request: api.WatchRequest, ctx: Context) -> AsyncIterator[api.WatchResponse]:
         """A Watch holds no thread between events."""
         with self._presence.watching(_client(ctx)):
-            reply, cursor = await self._call(self._jobs.watch_start, request, ctx)
+            reply, place = await self._call(self._jobs.watch_start, request, ctx)
             topics = watch_topics(request)
             yield reply
             while True:
                 seen = self._jobs.signals.seen(topics)
-                before = cursor
-                reply, cursor = await self._call(self._jobs.watch_next, request, ctx, before)
+                before = place
+                reply, place = await self._call(self._jobs.watch_next, request, ctx, before)
                 # A page of other kinds only: the next one may be there already.
-                if cursor != before and not reply.events:
+                if place != before and not says(reply):
                     continue
-                if reply.events or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
+                if says(reply) or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
                     yield reply
+
+    async def _write(self, prepare: Callable[[R, Context], Callable[[Tx], M]], request: R, ctx: Context) -> M:
+        """Check a request here, leave its operation to the store's writer, and go on when it is committed.
+
+        No thread is waited for in between: a call costs two changes of threads less.
+        """
+        self._presence.called(_client(ctx))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[M] = loop.create_future()
+
+        def settle(settle_by: Callable[[Any], None], value: Any) -> None:
+            if not future.done():  # else the caller has gone
+                settle_by(value)
+
+        def from_writer(settle_by: Callable[[Any], None], value: Any) -> None:
+            with suppress(RuntimeError):  # the loop has ended with the server
+                loop.call_soon_threadsafe(settle, settle_by, value)
+
+        with _in_words():
+            self._jobs.store.submit(
+                prepare(request, ctx),
+                partial(from_writer, future.set_result),
+                partial(from_writer, future.set_exception),
+            )
+            return await future
 
     async def _call(self, operation: Callable[..., Any], request: Any, ctx: Any, *more: Any) -> Any:
         self._presence.called(_client(ctx))
@@ -136,7 +191,7 @@ class _in_words:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, LoamError):
             raise ConnectError(Code[error.code.upper()], str(error)) from None
-        if isinstance(error, Exception) and not isinstance(error, ConnectError):
+        if isinstance(error, Exception) and not isinstance(error, ConnectError | LogUnread):
             log.error("a call failed", exc_info=error)
             raise ConnectError(Code.INTERNAL, f"{type(error).__name__} in the server; its log says more") from None
 

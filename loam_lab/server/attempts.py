@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from protobuf import Oneof
 
-from loam_lab.core import check, ids, lifecycle, tasks
+from loam_lab.core import check, lifecycle
 from loam_lab.core import job as core
 from loam_lab.errors import Fenced, Invalid, NotFound
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import blobs, wire
 from loam_lab.server import commits as commit_log
-from loam_lab.server import wire
+from loam_lab.server import schedule_wire as swire
 from loam_lab.server.auth import Principal
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, batch, held, lease_length
-from loam_lab.store import queues, steps
+from loam_lab.store import notebooks, queues, records, retention, steps
 from loam_lab.store.write import Tx
 
 _MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 _LEASE_BYTES = 8 * 1024 * 1024
 
 
+class LogUnread(Exception):
+    """A write of a run is in flight: what the catalog committed must be read before this can be recorded."""
+
+
 class Attempts(Calls):
-    """The operations under a lease."""
+    """The operations under a lease. What is called `…ing` checks a request and returns its operation on the store."""
 
     def extend(self, request: api.ExtendRequest, ctx: Context, /) -> api.ExtendResponse:
         """Keep leases, each on its own; a stalled run goes back to its own kernel."""
+        return self.store.write(self.extending(request, ctx))
+
+    def extending(self, request: api.ExtendRequest, ctx: Context) -> Callable[[Tx], api.ExtendResponse]:
+        """See `extend`."""
         who = self._who(ctx.request_headers)
         batch(len(request.tokens), field="tokens")
         tokens = [wire.token(message) for message in request.tokens]
@@ -53,16 +64,28 @@ class Attempts(Calls):
                 )
             return reply
 
-        return self.store.write(keep)
+        return keep
 
     def report(self, request: api.ReportRequest, ctx: Context, /) -> api.ReportResponse:
         """Store what attempts say, all or nothing; the answer names the snapshots that ended writes committed."""
-        who = self._who(ctx.request_headers)
-        batch(len(request.reports), field="reports")
         started = any(r.what is not None and r.what.field == "write_started" for r in request.reports)
         ended = any(r.what is not None and r.what.field == "write_ended" for r in request.reports)
         place = self.commits.place() if started else None
         found, head = self.commits.read(self.store.read(lambda r: r.last_commit())) if ended else ([], None)
+        return self.store.write(self.reporting(request, ctx, place=place, found=found, head=head))
+
+    def reporting(
+        self,
+        request: api.ReportRequest,
+        ctx: Context,
+        *,
+        place: int | None = None,
+        found: Sequence[records.Commit] = (),
+        head: int | None = None,
+    ) -> Callable[[Tx], api.ReportResponse]:
+        """See `report`; `place`, `found` and `head` are what was read of the catalog's log."""
+        who = self._who(ctx.request_headers)
+        batch(len(request.reports), field="reports")
 
         def keep(tx: Tx) -> api.ReportResponse:
             jobs = tx.jobs(who.namespace, [wire.token(report.token).job_id for report in request.reports])
@@ -74,79 +97,141 @@ class Attempts(Calls):
             snapshots = commit_log.store(tx, found)
             return api.ReportResponse(snapshots=[wire.snapshot(snapshot) for snapshot in snapshots])
 
-        return self.store.write(keep)
+        return keep
 
     def complete(self, request: api.CompleteRequest, ctx: Context, /) -> api.CompleteResponse:
         """Record how attempts ended, each on its own; lease the next batch where asked."""
+        try:
+            return self.store.write(self.completing(request, ctx))
+        except LogUnread:
+            # What an engine committed is known before the outcome is: no snapshot appears after it.
+            log = self.commits.read(self.store.read(lambda reader: reader.last_commit()))
+            return self.store.write(self.completing(request, ctx, log=log))
+
+    def completing(
+        self,
+        request: api.CompleteRequest,
+        ctx: Context,
+        *,
+        log: tuple[Sequence[records.Commit], int | None] | None = None,
+    ) -> Callable[[Tx], api.CompleteResponse]:
+        """See `complete`; `log` is what was read of the catalog's.
+
+        The operation raises LogUnread where the log must be read first.
+        """
         who = self._who(ctx.request_headers)
         batch(len(request.completions), field="completions")
         tokens = [wire.token(completion.token) for completion in request.completions]
         endings = [wire.ending(completion) for completion in request.completions]
         batch(len(request.reports), field="reports")
         last_words = [(wire.token(report.token), report) for report in request.reports]
-        # What an engine committed is known before the outcome is: no snapshot appears after it.
-        place = self.store.read(lambda r: r.last_commit() if r.any_write_open(t.job_id for t in tokens) else None)
-        found, head = self.commits.read(place) if place is not None else ([], None)
+        found, head = log or ((), None)
 
         def record(tx: Tx) -> api.CompleteResponse:
+            if log is None and tx.any_write_open(token.job_id for token in tokens):
+                raise LogUnread
             commit_log.store(tx, found)
-            jobs = tx.jobs(who.namespace, [token.job_id for token in tokens])
+            reporting = tx.jobs(who.namespace, [token.job_id for token, _ in last_words])
             for token, report in last_words:
-                if token.job_id in jobs and jobs[token.job_id].token == token:
-                    self._keep_report(tx, jobs[token.job_id], report, place=None, head=None)
-            results, changes = [], []
-            for token, ending in zip(tokens, endings, strict=True):
-                try:
-                    job = held(jobs, token)
-                    change = lifecycle.complete(job, token, ending, now=tx.now, random=self._jitter())
-                except (Fenced, NotFound) as error:
-                    results.append(api.CompletionResult(fenced=True, message=str(error)))
-                    continue
-                if job.engine_open and head is not None:
-                    tx.end_writes(job, head)
-                if change.outcome is not None and change.outcome.blob is not None:
-                    steps.need_blob(tx, job, change.outcome.blob)
-                changes.append(change)
-                jobs[job.id] = change.after
-                results.append(api.CompletionResult(state=wire.state(change.after.state)))
-            tx.apply(changes)
+                if token.job_id in reporting and reporting[token.job_id].token == token:
+                    self._keep_report(tx, reporting[token.job_id], report, place=None, head=None)
+            results = self._end_plain(tx, who, tokens, endings)
+            others = [(n, tokens[n], ending) for n, ending in enumerate(endings) if n not in results]
+            results |= self._end(tx, who, others, head)
             leases = self._lease(tx, who, request.next) if request.next is not None else []
-            return api.CompleteResponse(results=results, leases=leases)
+            return api.CompleteResponse(results=[results[n] for n in range(len(tokens))], leases=leases)
 
-        return self._once(who, request, record, api.CompleteResponse)
+        return self._repeatable(who, request, record, api.CompleteResponse)
+
+    def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
+        """Hand out what is ready, without waiting."""
+        return self.store.write(self.leasing(request, ctx))
+
+    def leasing(self, request: api.LeaseRequest, ctx: Context) -> Callable[[Tx], api.LeaseResponse]:
+        """See `lease_now`."""
+        who = self._who(ctx.request_headers)
+        lease_terms(request, self._lease_ms)
+        return self._repeatable(
+            who,
+            request,
+            lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)),
+            api.LeaseResponse,
+            keeps=lambda answer: bool(answer.leases),  # work that was not there is asked for again and again
+        )
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:
         limit, lease_ms = lease_terms(request, self._lease_ms)
         if self._max_running:
             limit = max(0, min(limit, self._max_running - int(tx.select("count_running")[0][0])))
-        terms: dict[str, Any] = {
-            "worker": request.worker,
-            "lease_ms": lease_ms,
-            "versions": request.versions[:200],
-            "now": tx.now,
-        }
-        changes: list[core.Change] = []
+        leases: list[pb.Lease] = []
         for queue in request.queues or ["default"]:
-            if len(changes) < limit:
-                ready = queues.next_jobs(tx, who.namespace, queue, limit - len(changes), engines=request.engines)
-                changes += [lifecycle.lease(job, **terms) for job in ready]
-        bodies = tx.bodies(change.after.seq for change in changes)
-        fitting: list[core.Change] = []
-        size = 0
-        for change in changes:
-            size += len(bodies[change.after.seq].payload)
-            if fitting and size > _LEASE_BYTES:
-                break
-            fitting.append(change)
-        tx.apply(fitting)
-        return [
-            wire.lease(job, bodies[job.seq], session=self._session(job, bodies[job.seq].engine))
-            for job in (change.after for change in fitting)
-        ]
+            if len(leases) < limit:
+                ready = queues.next_jobs(tx, who.namespace, queue, limit - len(leases), engines=request.engines)
+                leases += self._hand_out(tx, ready, worker=request.worker, lease_ms=lease_ms, versions=request.versions)
+        return leases
 
-    def _session(self, job: core.Job, engine: str) -> str:
-        """The engine session of an attempt; tasks have none."""
-        return "" if engine == tasks.ENGINE else ids.session_id(self._session_secret, job.id, job.epoch)
+    def _hand_out(
+        self, tx: Tx, ready: Sequence[core.Waiting], *, worker: str, lease_ms: int, versions: str
+    ) -> list[pb.Lease]:
+        """Lease jobs, those of one likeness by one decision; as many as fit into an answer."""
+        bodies = tx.bodies(job.seq for job in ready)
+        picked = _fitting(ready, bodies)
+        groups: dict[object, list[int]] = defaultdict(list)
+        for job in picked:
+            groups[job.likeness].append(job.seq)
+        leased: dict[object, core.Job] = {}
+        for likeness, seqs in groups.items():
+            change = lifecycle.lease(
+                tx.job_at(seqs[0]), worker=worker, lease_ms=lease_ms, versions=versions[:200], now=tx.now
+            )
+            tx.apply_alike(core.Alike(change, seqs))
+            leased[likeness] = change.after
+        return [self._lease_message(job, leased[job.likeness], bodies[job.seq]) for job in picked]
+
+    def _end_plain(
+        self, tx: Tx, who: Principal, tokens: Sequence[core.LeaseToken], endings: Sequence[core.Ending]
+    ) -> dict[int, api.CompletionResult]:
+        """Record successes from which nothing else follows, those of one likeness by one decision; by place."""
+        plain = [(n, tokens[n].job_id, ending) for n, ending in enumerate(endings) if _is_plain(ending)]
+        held = tx.held(who.namespace, [job_id for _, job_id, _ in plain])
+        groups: dict[object, list[tuple[int, core.Held, bytes]]] = defaultdict(list)
+        for n, job_id, ending in plain:
+            job = held.get(job_id)
+            if job is not None and job.epoch == tokens[n].epoch:
+                del held[job_id]  # said twice in one call, it is held no more
+                groups[job.likeness].append((n, job, ending.result))
+        results: dict[int, api.CompletionResult] = {}
+        for members in groups.values():
+            first = members[0][1]
+            token = core.LeaseToken(first.id, first.epoch)
+            change = lifecycle.complete(tx.job_at(first.seq), token, core.Succeeded(), now=tx.now)
+            tx.apply_alike(core.Alike(change, [job.seq for _, job, _ in members], [result for _, _, result in members]))
+            results.update((n, api.CompletionResult(state=pb.JobState.SUCCEEDED)) for n, _, _ in members)
+        return results
+
+    def _end(
+        self, tx: Tx, who: Principal, endings: Sequence[tuple[int, core.LeaseToken, core.Ending]], head: int | None
+    ) -> dict[int, api.CompletionResult]:
+        """Record endings, each on its own; by place."""
+        jobs = tx.jobs(who.namespace, [token.job_id for _, token, _ in endings])
+        results: dict[int, api.CompletionResult] = {}
+        changes: list[core.Change] = []
+        for n, token, ending in endings:
+            try:
+                job = held(jobs, token)
+                change = lifecycle.complete(job, token, ending, now=tx.now, random=self._jitter())
+            except (Fenced, NotFound) as error:
+                results[n] = api.CompletionResult(fenced=True, message=str(error))
+                continue
+            if job.engine_open and head is not None:
+                tx.end_writes(job, head)
+            if change.outcome is not None and change.outcome.blob is not None:
+                steps.need_blob(tx, job, change.outcome.blob)
+            changes.append(change)
+            jobs[job.id] = change.after
+            results[n] = api.CompletionResult(state=wire.state(change.after.state))
+        tx.apply(changes)
+        return results
 
     def _keep_report(
         self, tx: Tx, job: core.Job, report: api.Report, *, place: int | None, head: int | None
@@ -168,9 +253,34 @@ class Attempts(Calls):
                 tx.apply([change])
                 tx.set_session(job, session.session, session.endpoint)
                 return change.after
+            case Oneof(field="cell", value=pb.Cell() as cell):
+                notebooks.save_cell(tx, job, swire.cell(cell))
+            case Oneof(field="artifact", value=pb.Artifact() as artifact):
+                if replaced := notebooks.save_artifact(tx, job, swire.artifact(artifact)):
+                    self._forget_blob(tx, replaced)
             case _:
                 raise Invalid("report says nothing: progress, output, write_started, …", field="what")
         return job
+
+    def _forget_blob(self, tx: Tx, sha256: str) -> None:
+        """A value that was replaced goes, unless another job has it; should this not commit, it is written again."""
+        if self._blobs is not None and not retention.is_needed(tx, sha256):
+            blobs.forget(self._blobs, [sha256])
+
+
+def _is_plain(ending: core.Ending) -> TypeGuard[core.Succeeded]:
+    """Whether nothing but the job itself follows from this end, so that it can be recorded with others."""
+    return isinstance(ending, core.Succeeded) and ending.blob is None
+
+
+def _fitting(ready: Sequence[core.Waiting], bodies: dict[int, records.Body]) -> Sequence[core.Waiting]:
+    """The first jobs whose payloads fit into one answer; always one."""
+    size = 0
+    for count, job in enumerate(ready):
+        size += len(bodies[job.seq].payload)
+        if count and size > _LEASE_BYTES:
+            return ready[:count]
+    return ready
 
 
 def lease_terms(request: api.LeaseRequest, default_ms: int) -> tuple[int, int]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from protobuf import Message
 
-from loam_lab.core import check
+from loam_lab.core import check, ids, tasks
 from loam_lab.core import job as core
 from loam_lab.errors import Fenced, Invalid
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.server import commits as commit_log
+from loam_lab.server import wire
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.signals import Signals
+from loam_lab.store import records
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.store.write import Tx
 
@@ -64,6 +68,18 @@ class Calls:
             self.store.write(lambda tx: commit_log.store(tx, found))
 
     def _once(self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]) -> M:
+        return self.store.write(self._repeatable(who, request, operation, reply))
+
+    def _repeatable(
+        self,
+        who: Principal,
+        request: Message,
+        operation: Callable[[Tx], M],
+        reply: type[M],
+        *,
+        keeps: Callable[[M], bool] = lambda answer: True,
+    ) -> Callable[[Tx], M]:
+        """The operation of a request that may come again: a repeat gets the first answer that it `keeps`."""
         request_id: str = getattr(request, "request_id", "")
         check.text(request_id, field="request_id", most=100)
         digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
@@ -74,18 +90,63 @@ class Calls:
                     raise Invalid(
                         f"request_id {request_id!r} was used for another request; use a new one", field="request_id"
                     )
-                return reply.from_binary(found[1])
+                answer = reply.from_binary(found[1])
+                if found[2]:
+                    answer.leases = self._leases_again(tx, who, json.loads(found[2]))
+                return answer
             answer = operation(tx)
-            tx.save_request(who.namespace, request_id, digest, answer.to_binary())
+            if keeps(answer):
+                self._save(tx, who, request_id, digest, answer)
             return answer
 
-        return self.store.write(run)
+        return run
+
+    def _save(self, tx: Tx, who: Principal, request_id: str, digest: bytes, answer: Message) -> None:
+        """Keep an answer; its leases by name only, since what they carry is in the store already."""
+        leases: list[pb.Lease] = getattr(answer, "leases", [])
+        if not leases or leases[0].job is None:
+            tx.save_request(who.namespace, request_id, digest, answer.to_binary(), "")
+            return
+        answer.leases = []
+        kept = answer.to_binary()
+        answer.leases = leases
+        tx.save_request(who.namespace, request_id, digest, kept, json.dumps(_named(leases)))
+
+    def _leases_again(self, tx: Tx, who: Principal, kept: dict[str, Any]) -> list[pb.Lease]:
+        """The leases of a first answer as they were then; those of jobs that were deleted since are left out."""
+        jobs = tx.jobs(who.namespace, [job_id for job_id, _, _ in kept["jobs"]])
+        bodies = tx.bodies(job.seq for job in jobs.values())
+        then = {
+            "lease_until": kept["until"],
+            "started_at": kept["at"],
+            "worker": kept["worker"],
+            "cancel_requested": False,
+        }
+        return [
+            self._lease_message(job, job.but(epoch=epoch, attempts=attempts, **then), bodies[job.seq])
+            for job_id, epoch, attempts in kept["jobs"]
+            if (job := jobs.get(job_id)) is not None
+        ]
+
+    def _lease_message(self, job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
+        """A lease as its holder gets it; the engine session of an attempt is a secret, and tasks have none."""
+        if body.engine == tasks.ENGINE:
+            return wire.task_lease(job, leased, body)
+        return wire.lease(job, leased, body, session=ids.session_id(self._session_secret, job.id, leased.epoch))
 
 
 def batch(count: int, *, field: str, least: int = 0) -> None:
     """Refuse a call with too many elements, or none where one is needed."""
     if not least <= count <= MAX_BATCH:
         raise Invalid(f"{field} has {count:,} elements; from {least} to {MAX_BATCH:,} are taken", field=field)
+
+
+def _named(leases: Sequence[pb.Lease]) -> dict[str, Any]:
+    """What of leases that were given together is not in the store already, or may change there."""
+    named = [(one.token.job_id, one.token.epoch, one.job.attempts) for one in leases if one.token and one.job]
+    first = leases[0]
+    at, worker = (first.job.started_at_ms, first.job.worker) if first.job else (0, "")
+    return {"until": first.lease_until_ms, "at": at, "worker": worker, "jobs": named}
 
 
 def held(jobs: Mapping[str, core.Job], token: core.LeaseToken) -> core.Job:

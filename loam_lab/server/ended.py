@@ -5,6 +5,7 @@ A retry is a new job that names the old one; the old one keeps its outcome for e
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from loam_lab.core import check, ids, lifecycle
@@ -42,14 +43,18 @@ class Ended(Calls):
         who = self._who(ctx.request_headers)
         limit = check.number(request.limit or 100, field="limit", least=1, most=MAX_BATCH)
         every_ms = 1000 / request.per_second if request.per_second else 0.0
+        first_at = check.instant(request.first_at_ms, field="first_at_ms")
+        if request.count_only:
+            return api.RedriveResponse(count=self.store.read(lambda r: _count_dead(r, who, request.which)))
 
         def drive(tx: Tx) -> api.RedriveResponse:
             dead = _dead(tx, who, request.which, limit + 1)
+            start = max(first_at, tx.now)
             new_ids = [
-                _again(tx, job, who, payload=b"", run_at=tx.now + int(place * every_ms))
+                _again(tx, job, who, payload=b"", run_at=start + int(place * every_ms))
                 for place, job in enumerate(dead[:limit])
             ]
-            return api.RedriveResponse(job_ids=new_ids, more=len(dead) > limit)
+            return api.RedriveResponse(job_ids=new_ids, more=len(dead) > limit, count=len(new_ids))
 
         return self._once(who, request, drive, api.RedriveResponse)
 
@@ -57,6 +62,8 @@ class Ended(Calls):
         """Put dead letters away; they stay as failed jobs."""
         who = self._who(ctx.request_headers)
         limit = check.number(request.limit or MAX_BATCH, field="limit", least=1, most=MAX_BATCH)
+        if request.count_only:
+            return api.DismissResponse(dismissed=self.store.read(lambda r: _count_dead(r, who, request.which)))
 
         def put_away(tx: Tx) -> api.DismissResponse:
             dead = _dead(tx, who, request.which, limit + 1)
@@ -80,7 +87,7 @@ class Ended(Calls):
         def drop(tx: Tx) -> api.DeleteResponse:
             jobs = _chosen(tx, who, request, replace(which, limit=limit + 1))
             for job in jobs[:limit]:
-                freed.extend(retention.delete(tx, job, purge=request.purge))
+                freed.extend(retention.delete(tx, job, purge=request.purge, actor=who.actor))
             freed[:] = [sha256 for sha256 in freed if not retention.is_needed(tx, sha256)]
             return api.DeleteResponse(count=len(jobs[:limit]), more=len(jobs) > limit)
 
@@ -135,22 +142,38 @@ def _dead(reader: Reader, who: Principal, which: api.DeadFilter | None, limit: i
     """
     if which is not None and which.job_ids:
         batch(len(which.job_ids), field="which.job_ids")
-        named = [reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(one))) for one in which.job_ids]
+        named = _named(reader, who, which.job_ids)
         for job in named:
             if not job.is_dead:
                 raise Conflict(f"job {job.id!r} is no dead letter: it did not fail, or was redriven or dismissed")
         return named
+    return [run.job for run in reader.runs(_dead_filter(which, who, limit=limit))]
+
+
+def _count_dead(reader: Reader, who: Principal, which: api.DeadFilter | None) -> int:
+    if which is not None and which.job_ids:
+        return len(_dead(reader, who, which, MAX_BATCH))
+    return reader.count(_dead_filter(which, who))
+
+
+def _dead_filter(which: api.DeadFilter | None, who: Principal, *, limit: int = MAX_BATCH) -> records.Filter:
     which = which or api.DeadFilter()
-    wanted = records.Filter(
+    return records.Filter(
         who.namespace,
         engine=which.engine,
         queue=which.queue,
         tag=which.tag,
         text=which.text,
+        ended_before=which.ended_before_ms,
         dead_letters=True,
         limit=limit,
     )
-    return [run.job for run in reader.runs(wanted)]
+
+
+def _named(reader: Reader, who: Principal, job_ids: Iterable[str]) -> list[core.Job]:
+    """The named jobs, each once, however it was named."""
+    found = (reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(one))) for one in job_ids)
+    return list({job.id: job for job in found}.values())
 
 
 def _ended_filter(request: api.DeleteRequest, namespace: str) -> records.Filter:
@@ -165,7 +188,7 @@ def _ended_filter(request: api.DeleteRequest, namespace: str) -> records.Filter:
 def _chosen(reader: Reader, who: Principal, request: api.DeleteRequest, which: records.Filter) -> list[core.Job]:
     if not request.job_ids:
         return [run.job for run in reader.runs(which)]
-    named = [reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(one))) for one in request.job_ids]
+    named = _named(reader, who, request.job_ids)
     for job in named:
         if not job.state.is_terminal:
             raise Conflict(f"job {job.id!r} has not ended: it is {job.state}. Cancel it first; nothing was deleted")

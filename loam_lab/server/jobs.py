@@ -7,8 +7,10 @@ queues, ended jobs, steps and reading in the files of these names.
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,22 +20,34 @@ from loam_lab.errors import Conflict, Exhausted, Invalid, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
-from loam_lab.server import wire
-from loam_lab.server.attempts import Attempts, lease_terms
+from loam_lab.server import submit, wire
+from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
+from loam_lab.server.force import FORCE_AFTER_MS, Force
 from loam_lab.server.look import Look
 from loam_lab.server.queues import Queues
+from loam_lab.server.schedules import Schedules
 from loam_lab.server.signals import Deadline, Signals
 from loam_lab.server.steps import Steps
 from loam_lab.store import keys, queues
 from loam_lab.store.read import Reader
 from loam_lab.store.sqlite import SqliteStore
-from loam_lab.store.write import Tx
+from loam_lab.store.write import Topic, Tx, event_topic
 from loam_lab.version import __version__
 
 CONTRACT = "loam.jobs.v1"
+# What may make room under a limit: a running job ended, was given back, or waits for its next attempt.
+ROOM: list[Topic] = [
+    event_topic(kind)
+    for kind in (
+        core.EventKind.ENDED,
+        core.EventKind.GIVEN_BACK,
+        core.EventKind.RETRYING,
+        core.EventKind.ATTEMPT_LOST,
+    )
+]
 
 
 class Desk(Protocol):
@@ -47,8 +61,12 @@ class Desk(Protocol):
         """What runs beside the server."""
         ...
 
+    def restart_engine(self, endpoint: str) -> None:
+        """End the engine at `endpoint`, if it is still that one, and start the next."""
+        ...
 
-class LocalJobs(Attempts, Queues, Ended, Steps, Look):
+
+class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
     """The jobs service over a store. `stop` ends the server, `stays` says why it does not end by itself."""
 
     def __init__(
@@ -65,6 +83,8 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
         home: str = "",
         blobs: Path | None = None,
         max_running: int = 0,
+        python: str = sys.executable,
+        force_after_ms: int = FORCE_AFTER_MS,
         stop: Callable[[], str] | None = None,
         stays: Callable[[], str] = lambda: "",
         clients: Callable[[], int] = lambda: 0,
@@ -79,9 +99,11 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
             blobs=blobs,
             max_running=max_running,
         )
-        self._desk = desk
+        self._desk = self._restarts = desk
+        self._force_after_ms = force_after_ms
         self._beat_ms = beat_ms
         self._home = home
+        self._python = python
         self._stop = stop
         self._stays = stays
         self._clients = clients
@@ -107,10 +129,18 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
 
     def enqueue(self, request: api.EnqueueRequest, ctx: Context, /) -> api.EnqueueResponse:
         """Accept jobs, all or none."""
+        engine = self._engine_for(request.lease_to)
+        reply = self.store.write(self.accepting(request, ctx, engine))
+        reply.engine = engine  # never kept with the answer: it has the catalog's token
+        return reply
+
+    def accepting(
+        self, request: api.EnqueueRequest, ctx: Context, engine: api.OpenEngineResponse | None = None
+    ) -> Callable[[Tx], api.EnqueueResponse]:
+        """Check an Enqueue and return its operation on the store; `engine` is the one that `lease_to` asks for."""
         who = self._who(ctx.request_headers)
         batch(len(request.jobs), field="jobs", least=1)
         lease_to = request.lease_to
-        engine = self._engine_for(lease_to)
 
         def accept(tx: Tx) -> api.EnqueueResponse:
             reply = api.EnqueueResponse()
@@ -131,29 +161,44 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
                     reply.leases.append(self._lease_new(tx, job, lease_to, engine))
             return reply
 
-        reply = self._once(who, request, accept, api.EnqueueResponse)
-        reply.engine = engine  # never kept with the answer: it has the catalog's token
-        return reply
+        return self._repeatable(who, request, accept, api.EnqueueResponse)
+
+    def submit_engine_job(self, request: api.SubmitEngineJobRequest, ctx: Context, /) -> api.SubmitEngineJobResponse:
+        """Accept a program for an engine."""
+        self._who(ctx.request_headers)
+        spec = submit.engine_job(request, python=self._python)
+        [job_id] = self.enqueue(api.EnqueueRequest(request_id=request.request_id, jobs=[spec]), ctx).job_ids
+        return api.SubmitEngineJobResponse(job_id=job_id)
 
     def lease(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out ready jobs; waits for a first one at most `wait_ms`."""
         left = Deadline(lease_wait_s(request))
         while True:
-            seen = self.signals.seen(self.lease_topics(request, ctx))
+            topics = self.lease_topics(request, ctx)
+            seen, seen_room = self.signals.seen(topics), self.signals.seen([*topics, *ROOM])
             reply = self.lease_now(request, ctx)
             if reply.leases or not left.left:
                 return reply
-            self.signals.wait(self.lease_topics(request, ctx), seen, left.left)
+            held = self.held_up(request, ctx)
+            if held.by_a_limit:
+                self.signals.wait([*topics, *ROOM], seen_room, held.wait_s(left.left))
+            else:
+                self.signals.wait(topics, seen, left.left)
 
-    def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
-        """Hand out what is ready, without waiting. An empty answer is not kept for repeats."""
-        who = self._who(ctx.request_headers)
-        lease_terms(request, self._lease_ms)
-        if not self.store.read(lambda reader: self._may_lease(reader, who, request)):
-            return api.LeaseResponse()
-        return self._once(
-            who, request, lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)), api.LeaseResponse
-        )
+    def held_up(self, request: api.LeaseRequest, ctx: Context, /) -> HeldUp:
+        """What keeps ready jobs from a caller who got none: it may look again when that changes."""
+        namespace = self._who(ctx.request_headers).namespace
+        now = self.store.now()
+        names = request.queues or ["default"]
+
+        def look(reader: Reader) -> HeldUp:
+            waiting = [name for name in names if reader.ready(namespace, name, 1, engines=request.engines)]
+            found = [queues.settings(reader, namespace, name) for name in waiting]
+            instants = [at for one in found if (at := queues.rate_allows_at(one, now)) is not None and not one.paused]
+            soonest = min(instants, default=None)
+            return HeldUp(bool(waiting), None if soonest is None else max(0, soonest - now) / 1000)
+
+        return self.store.read(look)
 
     def lease_topics(self, request: api.LeaseRequest, ctx: Context) -> list[tuple[str, str]]:
         """What to wait for when nothing is ready."""
@@ -233,11 +278,17 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look):
             tx.set_session(change.after, session, endpoint)
         return pb.Lease(token=wire.token_message(change.after.token), lease_until_ms=change.after.lease_until or 0)
 
-    def _may_lease(self, reader: Reader, who: Principal, request: api.LeaseRequest) -> bool:
-        if request.request_id and reader.request(who.namespace, request.request_id):
-            return True
-        queues = request.queues or ["default"]
-        return any(reader.ready(who.namespace, queue, 1, engines=request.engines) for queue in queues)
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Jobs are ready but a limit holds them up; `rate_s` is when a rate lets the next one through, None for none."""
+
+    by_a_limit: bool
+    rate_s: float | None = None
+
+    def wait_s(self, left_s: float) -> float:
+        """How long to wait at most before the next look."""
+        return left_s if self.rate_s is None else min(left_s, self.rate_s)
 
 
 def lease_wait_s(request: api.LeaseRequest) -> float:

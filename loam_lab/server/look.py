@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from loam_lab.core import check
 from loam_lab.core.job import State
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import schedule_wire as swire
 from loam_lab.server import wire
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, id_prefix
-from loam_lab.store import queues
+from loam_lab.store import notebooks, queues
 from loam_lab.store.read import Reader
-from loam_lab.store.write import EVENTS, Topic, event_topic
+from loam_lab.store.write import EVENTS, OUTPUTS, Topic, event_topic
 
 _KEEPALIVE_S = 15.0
+_OUTPUTS = 50
 _DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a watch has come: in the event log, and in the outputs of its job."""
+
+    cursor: int
+    output: int = 0
 
 
 class Look(Calls):
@@ -33,6 +44,8 @@ class Look(Calls):
                 outcome=wire.outcome(reader.outcome(job.seq)),
                 snapshots=[wire.snapshot(snapshot) for snapshot in reader.snapshots_of_job(job)],
                 position=queues.position(reader, job) if job.state is State.READY else 0,
+                cells=[swire.cell_message(cell) for cell in notebooks.cells(reader, job.seq)],
+                artifacts=[swire.artifact_message(artifact) for artifact in notebooks.artifacts(reader, job.seq)],
             )
 
         return self.store.read(look)
@@ -83,7 +96,7 @@ class Look(Calls):
             job = reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(request.job_id)))
             found = reader.outputs(job.seq, request.after, limit)
             return api.OutputsResponse(
-                outputs=[api.Output(place=o.place, epoch=o.epoch, output=o.output) for o in found],
+                outputs=[wire.output(output) for output in found],
                 next=found[-1].place if found else request.after,
                 more=len(found) == limit,
             )
@@ -100,48 +113,65 @@ class Look(Calls):
 
     def watch(self, request: api.WatchRequest, ctx: Context, /) -> Iterator[api.WatchResponse]:
         """Events after a cursor, then those to come."""
-        reply, cursor = self.watch_start(request, ctx)
+        reply, place = self.watch_start(request, ctx)
         topics = watch_topics(request)
         yield reply
         while True:
             seen = self.signals.seen(topics)
-            before = cursor
-            reply, cursor = self.watch_next(request, ctx, before)
-            if cursor != before and not reply.events:
+            before = place
+            reply, place = self.watch_next(request, ctx, before)
+            if place != before and not says(reply):
                 continue
-            if reply.events or not self.signals.wait(topics, seen, _KEEPALIVE_S):
+            if says(reply) or not self.signals.wait(topics, seen, _KEEPALIVE_S):
                 yield reply
 
-    def watch_start(self, request: api.WatchRequest, ctx: Context) -> tuple[api.WatchResponse, int]:
+    def watch_start(self, request: api.WatchRequest, ctx: Context) -> tuple[api.WatchResponse, Place]:
         """Where a watch begins, with an explicit gap if the given cursor's events are gone."""
         self._who(ctx.request_headers)
         if request.after and not request.after.isdecimal():
             raise Invalid(f"after {request.after!r} is not a cursor", field="after")
+        if request.outputs and not request.job_id:
+            raise Invalid("outputs are watched of one job: give its job_id", field="outputs")
 
-        def look(reader: Reader) -> tuple[api.WatchResponse, int]:
-            last, first = reader.last_cursor(), reader.first_cursor()
+        def look(reader: Reader) -> tuple[api.WatchResponse, Place]:
+            last = reader.last_cursor()
             after = int(request.after) if request.after else last
-            gap = after > last or (bool(request.after) and after != 0 and first > after + 1)
-            start = last if gap else after
-            return api.WatchResponse(cursor=str(start), gap=gap), start
+            gap = reader.is_gap(after)
+            start = Place(last if gap else after, request.outputs_after)
+            return api.WatchResponse(cursor=str(start.cursor), gap=gap), start
 
         return self.store.read(look)
 
-    def watch_next(self, request: api.WatchRequest, ctx: Context, cursor: int) -> tuple[api.WatchResponse, int]:
-        """The next events after a cursor; none when there are none yet."""
+    def watch_next(self, request: api.WatchRequest, ctx: Context, place: Place) -> tuple[api.WatchResponse, Place]:
+        """What follows a place; nothing when nothing follows yet. A gap says that events were dropped meanwhile."""
         who = self._who(ctx.request_headers)
         kinds = wire.event_names(list(request.kinds))
 
-        def look(reader: Reader) -> tuple[api.WatchResponse, int]:
-            seq = reader.job(who.namespace, request.job_id).seq if request.job_id else None
-            found = reader.events(who.namespace, cursor, 500, seq=seq)
-            after = found[-1].cursor if found else cursor
-            events = [wire.event(event) for event in found if not kinds or event.kind in kinds]
-            return api.WatchResponse(events=events, cursor=str(after)), after
+        def look(reader: Reader) -> tuple[api.WatchResponse, Place]:
+            if reader.is_gap(place.cursor):
+                last = reader.last_cursor()
+                return api.WatchResponse(cursor=str(last), gap=True), Place(last, place.output)
+            job = reader.job(who.namespace, request.job_id) if request.job_id else None
+            printed = reader.outputs(job.seq, place.output, _OUTPUTS) if job is not None and request.outputs else []
+            # While more outputs are to come, the events wait: an end is not told before the last words.
+            found = reader.events(who.namespace, place.cursor, 500, job=job) if len(printed) < _OUTPUTS else []
+            after = Place(found[-1].cursor if found else place.cursor, printed[-1].place if printed else place.output)
+            reply = api.WatchResponse(
+                events=[wire.event(event) for event in found if not kinds or event.kind in kinds],
+                cursor=str(after.cursor),
+                outputs=[wire.output(output) for output in printed],
+            )
+            return reply, after
 
         return self.store.read(look)
 
 
 def watch_topics(request: api.WatchRequest) -> list[Topic]:
-    """What wakes a watch: every event, or those of the kinds that it asks for."""
-    return [event_topic(kind) for kind in sorted(wire.event_names(list(request.kinds)))] or [EVENTS]
+    """What wakes a watch: every event, or those of the kinds that it asks for; and outputs."""
+    topics = [event_topic(kind) for kind in sorted(wire.event_names(list(request.kinds)))] or [EVENTS]
+    return [*topics, OUTPUTS] if request.outputs else topics
+
+
+def says(reply: api.WatchResponse) -> bool:
+    """Whether an answer of a watch is more than a sign of life."""
+    return bool(reply.events or reply.outputs or reply.gap)

@@ -38,6 +38,14 @@ class Presence:
                 self._watching[client] -= 1
                 self._called[client] = self._monotonic()
 
+    def is_connected(self, client: str) -> bool:
+        """Whether this client holds a Watch, or has called lately."""
+        with self._lock:
+            if self._watching[client] > 0:
+                return True
+            at = self._called.get(client)
+            return at is not None and at >= self._monotonic() - self._linger_s
+
     def count(self) -> int:
         """How many clients are connected."""
         oldest = self._monotonic() - self._linger_s

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import signal
+import subprocess
 import threading
 import time
 from contextlib import suppress
@@ -16,6 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from loam_lab.engines import sail
+
+NAMES = ("worker", "sail", "catalog")
+"""The programs that are recorded, in the order in which they are ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Started:
     started: str
     port: int
     starts: int
+    catalog: str = ""
+    """Of Sail: the catalog that it was started with."""
 
 
 class Record:
@@ -77,6 +83,15 @@ class Record:
                 return False
             threading.Event().wait(0.02)
         return True
+
+
+def note(record: Record, program: subprocess.Popen[bytes], *, port: int) -> Started:
+    """Record a program that was just started, and wait for its end so that no zombie stays."""
+    last = record.read()
+    started = Started(program.pid, sail.start_time(program.pid) or "", port, (last.starts if last else 0) + 1)
+    record.write(started)
+    threading.Thread(target=program.wait, name=f"loam-wait-{record.name}", daemon=True).start()
+    return started
 
 
 def resident_bytes(pid: int) -> int:

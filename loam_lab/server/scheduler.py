@@ -11,24 +11,26 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from loam_lab.core import lifecycle
-from loam_lab.core.job import Job
+from loam_lab.core.job import EventKind, Job
 from loam_lab.errors import LoamError
 from loam_lab.server import commits as commit_log
+from loam_lab.server import ticking
 from loam_lab.server.signals import Signals
-from loam_lab.store import retention
+from loam_lab.store import outbox, retention, schedules, ticks
 from loam_lab.store.read import Reader
 from loam_lab.store.records import Commit, EngineSession
 from loam_lab.store.sqlite import SqliteStore
-from loam_lab.store.write import LEASES, TIMES, Tx
+from loam_lab.store.write import LEASES, TIMES, Topic, Tx, event_topic
 
 log = logging.getLogger("loam.scheduler")
 _STEP = 500
 _GATHER_S = 0.02
 # What the worker that the server starts can run; tasks need a worker that knows their module.
-EMBEDDED_ENGINES = ("spark",)
+EMBEDDED_ENGINES = ("spark", "notebook")
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _TIDY = 100
+_EVENTS = 2_000
 
 # Stops whatever an engine session runs; True when the engine has answered that nothing runs.
 Quiet = Callable[[list[EngineSession]], bool]
@@ -92,6 +94,9 @@ class Scheduler:
             lambda reader: bool(reader.due(now, 1) or reader.expired(now, 1) or reader.expiring(now, 1))
         ):
             self._store.write(_advance)
+        while self._store.read(lambda reader: ticking.is_needed(reader, self._store.now())):
+            if not self._store.write(ticking.step):
+                break
         for job in self._store.read(lambda reader: reader.quieting()):
             self._quiet_soon(job)
         queues = self._store.read(lambda reader: reader.ready_queues(EMBEDDED_ENGINES))
@@ -106,24 +111,33 @@ class Scheduler:
     def tidy(self) -> None:
         """Forget old answers, and delete what the retention policy gives up, in small batches."""
         self._store.write(lambda tx: tx.forget_requests(tx.now - _DAY_MS, 10_000))
+        self._store.write(lambda tx: outbox.forget(tx, tx.now - 30 * _DAY_MS))
         while not self._ended.is_set() and self._delete_surplus():
+            continue
+        while not self._ended.is_set() and self._store.write(
+            lambda tx: retention.forget_events(tx, self._keep, _EVENTS)
+        ):
             continue
 
     def _delete_surplus(self) -> int:
         jobs = self._store.read(lambda reader: retention.surplus(reader, self._keep, self._store.now(), _TIDY))
         if jobs:
-            freed = self._store.write(lambda tx: [h for job in jobs for h in retention.delete(tx, job, purge=False)])
+            freed = self._store.write(
+                lambda tx: [h for job in jobs for h in retention.delete(tx, job, purge=False, actor="retention")]
+            )
             self._forget_blobs(self._store.write(lambda tx: [h for h in freed if not retention.is_needed(tx, h)]))
         return len(jobs)
 
     def _next_step(self, reader: Reader) -> int | None:
-        instant = reader.next_instant()
+        found = (reader.next_instant(), schedules.next_at(reader))
+        instant = min((at for at in found if at is not None), default=None)
         return None if instant is None else max(instant, self._store.now() + 1)
 
     def _run(self) -> None:
         forgotten = 0
         while not self._ended.is_set():
-            seen, seen_all = self._signals.seen([TIMES]), self._signals.seen([TIMES, LEASES])
+            times = self._topics()
+            seen, seen_all = self._signals.seen(times), self._signals.seen([*times, LEASES])
             try:
                 instant = self.step()
                 if self._store.now() - forgotten > _HOUR_MS:
@@ -137,16 +151,21 @@ class Scheduler:
                 instant = self._store.now() + self._sweep_ms
             # While leases live, the beat must go on, so that a suspend is noticed.
             beat = None if instant is None else min(instant, self._store.now() + self._sweep_ms)
-            wait_s = None if beat is None else max(0.02, (beat - self._store.now()) / 1000)
+            wait_s = None if beat is None else max(0.001, (beat - self._store.now()) / 1000)
             if wait_s is None:
-                self._signals.wait([TIMES, LEASES], seen_all, None)
+                is_called = self._signals.wait([*times, LEASES], seen_all, None)
             else:
                 # A lease that was given meanwhile can wait for the next look.
-                self._signals.wait([TIMES], seen, wait_s)
-            # Commits may come by the hundred a second; one look at the times serves them all.
-            self._ended.wait(_GATHER_S)
+                is_called = self._signals.wait(times, seen, wait_s)
+            if is_called:
+                # Commits may come by the hundred a second; one look at the times serves them all.
+                self._ended.wait(_GATHER_S)
             if wait_s is None:
                 self._last_beat = self._store.now()
+
+    def _topics(self) -> list[Topic]:
+        """What wakes this thread: while scheduled runs are open, their ends too."""
+        return [TIMES, event_topic(EventKind.ENDED)] if self._store.read(ticks.any_open) else [TIMES]
 
     def _quiet_soon(self, job: Job) -> None:
         with self._lock:

@@ -6,9 +6,45 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from loam_lab.store.write import Topic
+from loam_lab.store.sqlite import Operation
+from loam_lab.store.write import Topic, Tx
+
+T = TypeVar("T")
+_FOLLOWERS = 4
+
+
+@dataclass(eq=False)
+class Parked:
+    """An operation that waits for a topic, to run in the very transaction that brings it.
+
+    `future` gets its result then; or None, when a topic was fired and the operation did not run: look again.
+    """
+
+    topics: frozenset[Topic]
+    operation: Callable[[Tx], Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+    def settle(self, value: Any) -> None:
+        """Give the future its result, from any thread."""
+        self._post(self.future.set_result, value)
+
+    def refuse(self, error: BaseException) -> None:
+        """Give the future the error."""
+        self._post(self.future.set_exception, error)
+
+    def _post(self, settle_by: Callable[[Any], None], value: Any) -> None:
+        def settle() -> None:
+            if not self.future.done():  # else the caller has gone
+                settle_by(value)
+
+        with suppress(RuntimeError):  # the loop has ended with the server
+            self.loop.call_soon_threadsafe(settle)
 
 
 class Signals:
@@ -18,6 +54,7 @@ class Signals:
         self._fired: Counter[Topic] = Counter()
         self._changed = threading.Condition()
         self._coroutines: dict[asyncio.Event, tuple[asyncio.AbstractEventLoop, frozenset[Topic]]] = {}
+        self._parked: dict[Parked, None] = {}
 
     def fire(self, topics: Iterable[Topic]) -> None:
         """Wake those who wait for one of the topics."""
@@ -28,9 +65,45 @@ class Signals:
             self._fired.update(fired)
             self._changed.notify_all()
             wake = [(loop, event) for event, (loop, wanted) in self._coroutines.items() if wanted & fired]
+            late = self._take(fired)
         for loop, event in wake:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
+        for parked in late:
+            parked.settle(None)
+
+    def followers(self, topics: Collection[Topic]) -> list[Operation]:
+        """The first parked operations that wait for one of the topics; they are parked no more.
+
+        The others, if there are more than a few, are told to look again after the commit.
+        """
+        with self._changed:
+            taken = self._take(frozenset(topics), most=_FOLLOWERS)
+        return [(parked.operation, parked.settle, parked.refuse) for parked in taken]
+
+    async def park(
+        self, topics: Collection[Topic], seen: int, seconds: float, operation: Callable[[Tx], T]
+    ) -> T | None:
+        """The result of `operation`, run in the transaction that brings a topic; None: look again, or time is up."""
+        loop = asyncio.get_running_loop()
+        parked = Parked(frozenset(topics), operation, loop, loop.create_future())
+        with self._changed:
+            if self._count(topics) != seen:
+                return None
+            self._parked[parked] = None
+        try:
+            await asyncio.wait([parked.future], timeout=seconds)
+        finally:
+            with self._changed:
+                waits = self._parked.pop(parked, self) is not self
+        # If it was taken meanwhile it has run, or will in a moment: its result must not be lost.
+        return None if waits else await parked.future
+
+    def _take(self, topics: frozenset[Topic], *, most: int | None = None) -> list[Parked]:
+        taken = [parked for parked in self._parked if parked.topics & topics][:most]
+        for parked in taken:
+            del self._parked[parked]
+        return taken
 
     def seen(self, topics: Collection[Topic]) -> int:
         """A mark to wait from."""

@@ -1,53 +1,97 @@
-"""The desk: start Sail, the catalog and the embedded worker when they are first needed, and again when they die.
+"""The desk: start Sail and the catalog when they are first needed and again when they die; stop them when nobody does.
 
 They are processes of their own and outlive a killed server, which finds them by its records. Sail takes a new port at
-every start, so that a late client cannot reach it; the catalog keeps its port.
+every start, so that a late client cannot reach it; the catalog keeps its port. What nobody has held for `idle_s` is
+stopped, and started again by the next one who needs it.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from loam_lab import config
 from loam_lab.engines import sail
 from loam_lab.engines.quieting import quiet_by_child
-from loam_lab.errors import EngineError, Invalid, Unavailable
+from loam_lab.errors import EngineError, Invalid, LoamError, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import orphans
 from loam_lab.server.auth import token_file
-from loam_lab.server.programs import Record, Started, resident_bytes
+from loam_lab.server.embedded_worker import EmbeddedWorker
+from loam_lab.server.external import ExternalCatalog
+from loam_lab.server.holders import Holders
+from loam_lab.server.programs import Record, Started, note, resident_bytes
 from loam_lab.store import records
 from loam_lab.tables.client import CatalogLog
 
 log = logging.getLogger("loam.desk")
 _WATCH_S = 0.5
-_WORKER_PAUSE_S = 3.0
-_GIVE_BACK_S = 10.0
+_RESTART_GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogAt:
+    """Where the catalog is, and what its clients must know."""
+
+    url: str
+    token: str
+    token_file: str | None
+    warehouse: str
 
 
 class Desk:
-    """What runs beside one embedded server."""
+    """What runs beside one embedded server.
 
-    def __init__(self, home: Path, python: str, *, slots: int) -> None:
+    `is_connected` tells whether a client of a name is there, or was within `idle_s`; `is_busy` whether a run has an
+    engine session open. `external` is a catalog that somebody else runs, used instead of the embedded one.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        python: str,
+        *,
+        slots: int,
+        is_connected: Callable[[str], bool] = lambda name: True,
+        is_busy: Callable[[], bool] = lambda: False,
+        idle_s: float = 900.0,
+        external: ExternalCatalog | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._home = home
         self._python = python
-        self._slots = slots
+        self._is_busy = is_busy
+        self._idle_s = idle_s
+        self._external = external
+        self._monotonic = monotonic
         self._catalog = Record(home, "catalog")
         self._sail = Record(home, "sail")
-        self._worker = Record(home, "worker")
+        self._holders = Holders(home / "run" / "holders.json", is_connected, idle_s=idle_s, monotonic=monotonic)
+        self._wanted: set[str] = set()
+        self._log_read_at = monotonic()
         self._lock = threading.RLock()
-        self._worker_lock = threading.Lock()
-        self._worker_not_before = 0.0
         self._log: CatalogLog | None = None
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
+        self.worker = EmbeddedWorker(home, python, slots=slots)
+
+    def adopt(self) -> None:
+        """Take over what the last server left: keep what it had recorded, end the rest. Before anything is started."""
+        with self._lock:
+            for one in orphans.reap(self._home, server=os.getpid()):
+                log.warning("ended %s (pid %d), which a dead server had left", one.name, one.pid)
+            for path in orphans.stale_files(self._home, now=time.time()):
+                path.unlink(missing_ok=True)
+            self._wanted |= {record.name for record in (self._sail, self._catalog) if record.alive()}
+            if self._wanted:
+                self._watch()
 
     def open_engine(self, engine: str, holder: str) -> api.OpenEngineResponse:
         """Start the engine and the catalog if need be, and say where they are. "catalog" starts that alone.
@@ -60,29 +104,40 @@ class Desk:
         with self._lock:
             if self._ended.is_set():
                 raise Unavailable("the server is ending. Try again: the next call starts a new one")
+            self._holders.add(engine, holder)
             catalog = self._need_catalog()
+            if self._external is not None and engine == "catalog":
+                self._external.check()
             endpoint = _remote(self._need_sail(catalog)) if engine == "spark" else ""
-            if endpoint:
-                self._watch()
+            self._watch()
         return api.OpenEngineResponse(
             endpoint=endpoint,
-            catalog_url=_url(catalog),
-            catalog_token=token_file(self._home / "catalog.token"),
-            warehouse=str(self._home / "warehouse"),
+            catalog_url=catalog.url,
+            catalog_token=catalog.token,
+            warehouse=catalog.warehouse,
         )
 
-    def commit_log(self) -> AdaptedLog | None:
-        """The log of the catalog, where one runs or ran (then it is started again, for its log is there)."""
+    def restart_engine(self, endpoint: str) -> None:
+        """End Sail, if it is still the one at `endpoint`, and start the next; who waits for an answer of it is free."""
         with self._lock:
-            if self._catalog.read() is None or self._ended.is_set():
+            running = self._sail.alive()
+            if running is not None and _remote(running) == endpoint:
+                self._sail.stop(grace_s=_RESTART_GRACE_S)
+                self._need_sail(self._need_catalog())
+
+    def commit_log(self) -> AdaptedLog | None:
+        """The log of the embedded catalog, where it runs or ran (then it is started again, for its log is there)."""
+        with self._lock:
+            if self._external is not None or self._catalog.read() is None or self._ended.is_set():
                 return None
+            self._log_read_at = self._monotonic()
             try:
                 catalog = self._need_catalog()
             except (EngineError, OSError) as error:
                 log.warning("the catalog does not start: %s", error)
                 return None
-            if self._log is None or self._log.url != _url(catalog):
-                self._log = CatalogLog(_url(catalog), token_file(self._home / "catalog.token"))
+            if self._log is None or self._log.url != catalog.url:
+                self._log = CatalogLog(catalog.url, catalog.token)
             return AdaptedLog(self._log)
 
     def quiet(self, sessions: Sequence[records.EngineSession]) -> bool:
@@ -93,47 +148,16 @@ class Desk:
         # A session of a Sail that is gone runs nothing: a new one starts only after the old one is dead.
         return all(self._quiet_one(s) for s in sessions if s.endpoint == here or not _is_local(s.endpoint))
 
-    def need_worker(self, queues: list[tuple[str, str]]) -> None:
-        """Some job waits: start the embedded worker unless it runs."""
-        if not self._worker_lock.acquire(blocking=False):
-            return
-        try:
-            if self._ended.is_set() or self._worker.alive() or time.monotonic() < self._worker_not_before:
-                return
-            # One that dies at once (a broken environment) is not started in a tight loop.
-            self._worker_not_before = time.monotonic() + _WORKER_PAUSE_S
-            with (self._home / "worker.log").open("ab") as out:
-                program = subprocess.Popen(
-                    [
-                        *(
-                            self._python,
-                            "-m",
-                            "loam_lab.worker",
-                            "--home",
-                            str(self._home),
-                            "--slots",
-                            str(self._slots),
-                        ),
-                        *(f"--queue={queue}" for _, queue in queues),
-                        *("--idle-exit", "60"),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=out,
-                    start_new_session=True,
-                    cwd="/",
-                    env={**os.environ, **config.past_proxies(os.environ)},
-                )
-            self._note(self._worker, program, port=0)
-        finally:
-            self._worker_lock.release()
-
     def processes(self) -> list[api.Process]:
         """What runs beside the server, and the server itself."""
         found = [
             api.Process(name="server", state="running", pid=os.getpid(), resident_bytes=resident_bytes(os.getpid()))
         ]
-        for record, endpoint in ((self._catalog, _url), (self._sail, _remote), (self._worker, lambda _: "")):
+        if self._external is not None:
+            found.append(api.Process(name="catalog", state="external", endpoint=self._external.uri))
+        for record, endpoint in ((self._catalog, _url), (self._sail, _remote), (self.worker.record, lambda _: "")):
+            if self._external is not None and record is self._catalog:
+                continue
             program = record.alive()
             last = program or record.read()
             found.append(
@@ -148,15 +172,9 @@ class Desk:
             )
         return found
 
-    def stop_worker(self) -> None:
-        """Have the worker give back what it runs, and end it. The server must still answer: giving back is a call."""
-        self._worker_not_before = math.inf
-        with self._worker_lock:
-            self._worker.stop(grace_s=_GIVE_BACK_S, again_s=0.5)
-
     def stop(self) -> None:
         """End Sail, then the catalog; the worker first, if it still runs. Returns when they are gone."""
-        self.stop_worker()
+        self.worker.stop()
         self._ended.set()
         with self._lock:
             self._sail.stop()
@@ -164,7 +182,28 @@ class Desk:
         if self._watcher:
             self._watcher.join(5.0)
 
-    def _need_catalog(self) -> Started:
+    def let_rest(self) -> None:
+        """Stop what nobody holds any more. Called now and then."""
+        with self._lock:
+            spark = self._holders.any("spark") or self._is_busy()
+            log_is_read = self._monotonic() - self._log_read_at < self._idle_s
+            held = {"sail": spark, "catalog": spark or self._holders.any("catalog") or log_is_read}
+            for record in (self._sail, self._catalog):
+                if record.name in self._wanted and not held[record.name]:
+                    self._wanted.discard(record.name)
+                    log.info("%s rests: nobody has held it for %.0f s", record.name, self._idle_s)
+                    record.stop()
+
+    def _need_catalog(self) -> CatalogAt:
+        if self._external is not None:
+            here = self._external
+            return CatalogAt(here.uri, here.credential(), here.token_file, here.warehouse)
+        found = self._embedded_catalog()
+        self._wanted.add("catalog")
+        path = self._home / "catalog.token"
+        return CatalogAt(_url(found), token_file(path), str(path), "")
+
+    def _embedded_catalog(self) -> Started:
         if found := self._catalog.alive():
             return found
         last = self._catalog.read()
@@ -200,28 +239,30 @@ class Desk:
             program.wait()
             written = self._home / "catalog.log"
             raise EngineError(f"the catalog did not start; the end of {written}: {_tail(written)}") from None
-        return self._note(self._catalog, program, port=int(ready["port"]))
+        return note(self._catalog, program, port=int(ready["port"]))
 
-    def _need_sail(self, catalog: Started) -> Started:
-        if found := self._sail.alive():
+    def _need_sail(self, catalog: CatalogAt) -> Started:
+        self._wanted.add("sail")
+        found = self._sail.alive()
+        if found and found.catalog == catalog.url:
             return found
+        if found:
+            self._sail.stop()  # it was started with another catalog
+        if self._external is not None:
+            self._external.check()
         last = self._sail.read()
         started = sail.start(
             self._python,
-            catalog_url=_url(catalog),
-            catalog_token_file=str(self._home / "catalog.token"),
+            catalog_url=catalog.url,
+            catalog_token_file=catalog.token_file,
+            catalog_token="" if catalog.token_file else catalog.token,
+            warehouse=catalog.warehouse,
             log_path=self._home / "sail.log",
         )
-        program = Started(started.pid, started.started, started.port, (last.starts if last else 0) + 1)
+        starts = (last.starts if last else 0) + 1
+        program = Started(started.pid, started.started, started.port, starts, catalog.url)
         self._sail.write(program)
         return program
-
-    def _note(self, record: Record, program: subprocess.Popen[bytes], *, port: int) -> Started:
-        last = record.read()
-        started = Started(program.pid, sail.start_time(program.pid) or "", port, (last.starts if last else 0) + 1)
-        record.write(started)
-        threading.Thread(target=program.wait, name=f"loam-wait-{record.name}", daemon=True).start()
-        return started
 
     def _quiet_one(self, session: records.EngineSession) -> bool:
         is_quiet, why = quiet_by_child(self._python, session.endpoint, session.session)
@@ -235,17 +276,19 @@ class Desk:
             self._watcher.start()
 
     def _keep_running(self) -> None:
-        """Start again what died while somebody may want it."""
+        """Start again what died while somebody may want it, and let rest what nobody wants."""
         while not self._ended.wait(_WATCH_S):
-            if self._sail.alive() and self._catalog.alive():
-                continue
             try:
                 with self._lock:
-                    if not self._ended.is_set():
+                    self.let_rest()
+                    if "sail" in self._wanted and not self._ended.is_set() and not self._all_run():
                         self._need_sail(self._need_catalog())
-            except (EngineError, OSError) as error:
+            except (LoamError, OSError) as error:
                 log.warning("%s", error)
                 self._ended.wait(5.0)
+
+    def _all_run(self) -> bool:
+        return bool(self._sail.alive() and (self._external is not None or self._catalog.alive()))
 
 
 class AdaptedLog:

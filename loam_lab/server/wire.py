@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from protobuf import Oneof
@@ -48,48 +49,75 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
     task = spec.task
     if task is None:
         raise Invalid("job has no task", field="task")
-    check.json_text(task.payload or b"{}", field="task.payload", kind=dict)
+    payload = task.payload or b"{}"
+    check.json_text(payload, field="task.payload", kind=dict)
+    name, queue, limit_key, key = task.name, spec.queue or "default", spec.limit_key, spec.key
+    priority, timeout_ms, key_for_ms = spec.priority, spec.timeout_ms, spec.key_for_ms
+    _check_words(name, task.engine, queue, limit_key)
+    if priority or timeout_ms or key_for_ms:
+        check.number(key_for_ms, field="key_for_ms", least=0, most=31_536_000_000, unit=" ms")
+        check.number(priority, field="priority", least=-100, most=100)
+        check.number(timeout_ms, field="timeout_ms", least=0, most=31_536_000_000, unit=" ms")
     run_at = check.instant(spec.run_at_ms, field="run_at_ms") or now
-    expires_at = check.instant(spec.expires_at_ms, field="expires_at_ms")
-    if expires_at and expires_at <= max(run_at, now):
-        raise Invalid("expires_at_ms is not after run_at_ms and now: the job could never start", field="expires_at_ms")
-    key_for_ms = check.number(spec.key_for_ms, field="key_for_ms", least=0, most=31_536_000_000, unit=" ms")
-    priority = check.number(spec.priority, field="priority", least=-100, most=100)
-    job = core.Job(
-        seq=0,
-        id=ids.new_id(now),
-        namespace=namespace,
-        queue=check.word(spec.queue or "default", field="queue"),
-        state=core.State.READY,
-        rank=lifecycle.rank(run_at, priority),
-        run_at=run_at,
-        created_at=now,
-        retry=_retry(spec.retry),
-        limit_key=check.text(spec.limit_key, field="limit_key", most=200, empty=True),
-        expires_at=expires_at or None,
+    if expires_at := spec.expires_at_ms:
+        check.instant(expires_at, field="expires_at_ms")
+        if expires_at <= max(run_at, now):
+            raise Invalid(
+                "expires_at_ms is not after run_at_ms and now: the job could never start", field="expires_at_ms"
+            )
+    job = core.Job.new(
+        {
+            "seq": 0,
+            "id": ids.new_id(now),
+            "namespace": namespace,
+            "queue": queue,
+            "state": core.State.READY,
+            "rank": lifecycle.rank(run_at, priority),
+            "run_at": run_at,
+            "created_at": now,
+            "retry": _retry(spec.retry),
+            "limit_key": limit_key,
+            "expires_at": expires_at or None,
+        }
     )
     return core.NewJob(
         job,
-        engine=check.word(task.engine, field="task.engine"),
-        name=check.text(task.name, field="task.name"),
-        payload=task.payload or b"{}",
+        engine=task.engine,
+        name=name,
+        payload=payload,
         actor=actor,
         priority=priority,
-        timeout_ms=check.number(spec.timeout_ms, field="timeout_ms", least=0, most=31_536_000_000, unit=" ms"),
-        headers={
-            check.word(key, field="headers"): check.text(value, field=f"headers[{key}]", most=10_000, empty=True)
-            for key, value in spec.headers.items()
-        },
-        tags=tuple(check.word(tag, field="tags") for tag in spec.tags),
-        key=check.text(spec.key, field="key", most=500, empty=True),
+        timeout_ms=timeout_ms,
+        headers=_headers(spec.headers),
+        tags=tuple(check.word(tag, field="tags") for tag in spec.tags) if spec.tags else (),
+        key=check.text(key, field="key", most=500) if key else "",
         key_until=now + key_for_ms if key_for_ms else 0,
     )
 
 
+@lru_cache(1_000)
+def _check_words(name: str, engine: str, queue: str, limit_key: str) -> None:
+    """Jobs come in numbers with the same words: they are looked at once."""
+    check.word(queue, field="queue")
+    check.text(limit_key, field="limit_key", most=200, empty=True)
+    check.word(engine, field="task.engine")
+    check.text(name, field="task.name")
+
+
+def _headers(given: Mapping[str, str]) -> dict[str, str]:
+    return {
+        check.word(key, field="headers"): check.text(value, field=f"headers[{key}]", most=10_000, empty=True)
+        for key, value in given.items()
+    }
+
+
+_ONCE = core.RetryPolicy()
+
+
 def _retry(policy: pb.RetryPolicy | None) -> core.RetryPolicy:
+    default = _ONCE
     if policy is None:
-        return core.RetryPolicy()
-    default = core.RetryPolicy()
+        return default
     attempts = policy.max_attempts if policy.has_field("max_attempts") else default.max_attempts
     lost = policy.max_lost if policy.has_field("max_lost") else max(default.max_lost, attempts)
     year = 31_536_000_000
@@ -122,7 +150,8 @@ def ending(message: api.Completion) -> core.Ending:
     """
     match message.how:
         case Oneof(field="succeeded", value=bytes() as result):
-            check.json_text(result or b"null", field="succeeded", most=check.MAX_RESULT_BYTES)
+            if result and result != b"null":
+                check.json_text(result, field="succeeded", most=check.MAX_RESULT_BYTES)
             return core.Succeeded(result, blob(message.blob))
         case Oneof(field="failed", value=pb.Failure() as failed):
             return core.Failed(failure(failed), lost=message.lost)
@@ -190,29 +219,44 @@ def progress_message(record: dict[str, Any] | None) -> pb.Progress | None:
     )
 
 
-def lease(job: core.Job, body: records.Body, *, session: str = "") -> pb.Lease:
-    """A job handed to its holder, with what it needs to run it."""
+def lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body, *, session: str = "") -> pb.Lease:
+    """A job handed to its holder, with what it needs to run it. `leased` is it, or one of its likeness, under lease."""
     return pb.Lease(
-        token=token_message(job.token),
-        lease_until_ms=job.lease_until or 0,
-        cancel_requested=job.cancel_requested,
+        token=pb.LeaseToken(job_id=job.id, epoch=leased.epoch),
+        lease_until_ms=leased.lease_until or 0,
+        cancel_requested=leased.cancel_requested,
         engine_session=session,
         job=pb.Job(
             id=job.id,
             state=pb.JobState.RUNNING,
-            attached=job.attached,
+            attached=leased.attached,
             task=pb.Task(engine=body.engine, name=body.name, payload=body.payload),
-            queue=job.queue,
+            queue=leased.queue,
             created_at_ms=job.created_at,
             run_at_ms=job.run_at,
-            started_at_ms=job.started_at or 0,
-            epoch=job.epoch,
-            attempts=job.attempts,
+            started_at_ms=leased.started_at or 0,
+            epoch=leased.epoch,
+            attempts=leased.attempts,
             timeout_ms=body.timeout_ms,
             headers=body.headers,
-            worker=job.worker,
+            worker=leased.worker,
         ),
     )
+
+
+def task_lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
+    """The same for a task, of which there may be very many: only what it needs."""
+    needs = pb.Job(task=pb.Task(engine=body.engine, name=body.name, payload=body.payload), attempts=leased.attempts)
+    if body.timeout_ms:
+        needs.timeout_ms = body.timeout_ms
+    if body.headers:
+        needs.headers = body.headers
+    message = pb.Lease(
+        token=pb.LeaseToken(job_id=job.id, epoch=leased.epoch), lease_until_ms=leased.lease_until or 0, job=needs
+    )
+    if leased.cancel_requested:
+        message.cancel_requested = True
+    return message
 
 
 def run(value: records.Run) -> pb.Job:
@@ -300,21 +344,28 @@ def snapshot(value: records.Snapshot) -> pb.Snapshot:
     )
 
 
+def output(value: records.StoredOutput) -> api.Output:
+    """An output as a message."""
+    return api.Output(place=value.place, epoch=value.epoch, output=value.output, index=value.index)
+
+
 def event(value: records.StoredEvent) -> pb.Event:
     """An event as a message."""
     message = pb.Event(
         cursor=str(value.cursor),
         at_ms=value.at,
-        job_id=value.job_id,
+        job_id=value.job_id if value.state else "",
+        schedule_id="" if value.state else value.job_id,
         kind=_EVENT[value.kind],
-        state=_STATE_TO_PB[core.State(value.state)],
+        state=_STATE_TO_PB[core.State(value.state)] if value.state else pb.JobState.UNSPECIFIED,
         hold=_HOLD[value.hold],
         epoch=value.epoch,
         actor=value.actor,
         message=value.message,
         run_at_ms=value.run_at or 0,
     )
-    _DETAILS.get(value.kind, _no_detail)(message, value.detail or {})
+    if value.detail and value.kind in _DETAILS:
+        _DETAILS[value.kind](message, value.detail)
     return message
 
 
@@ -332,10 +383,6 @@ def _snapshot_detail(message: pb.Event, detail: dict[str, Any]) -> None:
         committed_at_ms=detail["committed_at"],
         claim=_CLAIM[detail["claim"]],
     )
-
-
-def _no_detail(message: pb.Event, detail: dict[str, Any]) -> None:
-    """Most events are whole without one."""
 
 
 _DETAILS: dict[str, Callable[[pb.Event, dict[str, Any]], None]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from loam_lab.core.job import NewJob
 from loam_lab.errors import KeyConflict
-from loam_lab.store import rows
 from loam_lab.store.write import Tx
 
 
@@ -20,7 +19,7 @@ def holder(tx: Tx, new: NewJob) -> str | None:
     if found is None:
         return None
     seq, digest, until = found
-    first = rows.job(tx.select("job_by_seq", (seq,))[0])
+    first = tx.job_at(seq)
     holds = tx.now < until if until else not first.state.is_terminal
     if not holds:
         return None

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from loam_lab.core.job import TERMINAL, State
 from loam_lab.store.records import Filter
 from loam_lab.store.sql import queries
 
-_NEWEST = 5_000
+_NEWEST = 500
 _MANY = 10_000
+_FEW = 1_000
+_HAS_TEXT = "instr(lower((SELECT name FROM names n WHERE n.id = j.name_id)), lower(?)) > 0"
 # Where jobs that have not ended are found; the terms are those of the partial indexes.
 _LIVE = {
     State.BLOCKED: [("jobs_blocked", "j.state = 'blocked'")],
@@ -33,21 +35,25 @@ def seqs(db: sqlite3.Connection, which: Filter) -> list[int]:
     """The seqs of one page, newest first."""
     if not which.text:
         return _page(db, which)
-    # A text is in many names or in few: look at the newest runs first, then only at those with such a name.
+    # A text that is in many names is found among the newest runs.
     newest = (which.before or int(db.execute(queries()["newest_seq"]).fetchone()[0]) + 1) - 1
-    found = _page(db, which, "j.seq > ?", newest - _NEWEST)
+    found = _page(db, which, f"j.seq > ? AND {_HAS_TEXT}", newest - _NEWEST, which.text)
     if len(found) == which.limit:
         return found
+    # One that is in few, by each of these names; the others by all runs.
     like = db.execute(queries()["names_like"], {"namespace": which.namespace, "text": which.text})
     names = [row[0] for row in like]
-    return (
-        _page(db, which, "j.name IN (SELECT value FROM json_each(?))", json.dumps(names), named=True) if names else []
-    )
+    if len(names) <= _FEW:
+        return _page(db, which, names=names) if names else []
+    return _page(db, which, "j.name_id IN (SELECT value FROM json_each(?))", json.dumps(names))
 
 
 def count(db: sqlite3.Connection, which: Filter) -> int:
     """How many runs a filter means."""
-    terms, parameters = _terms(which)
+    terms, parameters = _terms(db, which)
+    if which.text:
+        terms.append(_HAS_TEXT)
+        parameters.append(which.text)
     row = db.execute(
         f"SELECT count(*) FROM jobs j WHERE {' AND '.join(terms)}",  # noqa: S608 - fixed words only
         parameters,
@@ -55,37 +61,56 @@ def count(db: sqlite3.Connection, which: Filter) -> int:
     return int(row[0])
 
 
-def _page(db: sqlite3.Connection, which: Filter, also: str = "", *more: object, named: bool = False) -> list[int]:
-    terms, parameters = _terms(which)
+def _page(db: sqlite3.Connection, which: Filter, also: str = "", *more: object, names: Sequence[int] = ()) -> list[int]:
+    terms, parameters = _terms(db, which)
     found: list[int] = []
-    for source, order, first, values in _drivers(db, which, named=named, bounded=bool(also) and not named):
+    for source, order, first, values in _drivers(db, which, names=names, bounded=bool(also)):
         where = " AND ".join([*first, *terms, *([also] if also else [])])
         statement = f"SELECT j.seq FROM {source} WHERE {where} ORDER BY {order} DESC LIMIT ?"  # noqa: S608
         found += [row[0] for row in db.execute(statement, (*values, *parameters, *more, which.limit))]
     return sorted(found, reverse=True)[: which.limit]
 
 
-def _drivers(db: sqlite3.Connection, which: Filter, *, named: bool, bounded: bool) -> Iterator[_Driver]:
+def _drivers(db: sqlite3.Connection, which: Filter, *, names: Sequence[int], bounded: bool) -> Iterator[_Driver]:
     """Where to start; several sources are merged."""
     if which.ids:
-        ids = json.dumps(which.ids)
-        yield "jobs j", "j.seq", ["j.id IN (SELECT value FROM json_each(?))"], [ids]
+        yield "jobs j", "j.seq", ["j.id IN (SELECT value FROM json_each(?))"], [json.dumps(which.ids)]
     elif which.tag:
-        yield "tags t CROSS JOIN jobs j ON j.seq = t.seq", "t.seq", ["t.tag = ?"], [which.tag]
+        yield (
+            "tags t CROSS JOIN jobs j ON j.seq = t.seq",
+            "t.seq",
+            ["t.tag = ?", *_named(names)],
+            [which.tag, *_ids(names)],
+        )
     elif which.dead_letters:
-        yield "jobs j INDEXED BY jobs_dead", "j.seq", ["j.is_dead = 1"], []
-    elif named:
-        yield "jobs j INDEXED BY jobs_named", "j.seq", [], []
+        yield "jobs j INDEXED BY jobs_dead", "j.seq", ["j.is_dead = 1", *_named(names)], _ids(names)
+    elif names:
+        for name in names:
+            yield "jobs j INDEXED BY jobs_named", "j.seq", ["j.name_id = ?"], [name]
     elif bounded:
         yield "jobs j NOT INDEXED", "j.seq", [], []
     elif which.states:
         # One source a state: each has an index of its own.
         for state in which.states:
             yield from _of_state(db, State(state))
-    elif index := next((f"jobs_{column}" for column in ("queue", "engine", "actor") if getattr(which, column)), None):
-        yield f"jobs j INDEXED BY {index}", "j.seq", [], []
+    elif which.queue or which.engine or which.actor:
+        for origin in _origins(db, which):
+            yield "jobs j INDEXED BY jobs_from", "j.seq", ["j.origin_id = ?"], [origin]
     else:
         yield "jobs j NOT INDEXED", "j.seq", [], []
+
+
+def _named(names: Sequence[int]) -> list[str]:
+    return ["j.name_id IN (SELECT value FROM json_each(?))"] if names else []
+
+
+def _ids(names: Sequence[int]) -> list[object]:
+    return [json.dumps(list(names))] if names else []
+
+
+def _origins(db: sqlite3.Connection, which: Filter) -> list[int]:
+    where = {"namespace": which.namespace, "queue": which.queue, "engine": which.engine, "actor": which.actor}
+    return [row[0] for row in db.execute(queries()["origins_like"], where)]
 
 
 def _of_state(db: sqlite3.Connection, state: State) -> Iterator[_Driver]:
@@ -104,16 +129,14 @@ def _of_state(db: sqlite3.Connection, state: State) -> Iterator[_Driver]:
         yield f"jobs j INDEXED BY {name}", "j.seq", [term], []
 
 
-def _terms(which: Filter) -> tuple[list[str], list[object]]:
+def _terms(db: sqlite3.Connection, which: Filter) -> tuple[list[str], list[object]]:
     terms: list[tuple[str, object]] = [("j.namespace = ?", which.namespace)]
     if which.states:
         states = json.dumps([str(State(state)) for state in which.states])
         terms.append(("j.state IN (SELECT value FROM json_each(?))", states))
-    terms += [
-        (f"j.{column} = ?", value) for column in ("engine", "queue", "actor") if (value := getattr(which, column))
-    ]
-    if which.text:
-        terms.append(("instr(lower(j.name), lower(?)) > 0", which.text))
+    if which.queue or which.engine or which.actor:
+        origins = json.dumps(_origins(db, which))
+        terms.append(("j.origin_id IN (SELECT value FROM json_each(?))", origins))
     if which.tag:
         terms.append(("EXISTS (SELECT 1 FROM tags x WHERE x.seq = j.seq AND x.tag = ?)", which.tag))
     if which.dead_letters:

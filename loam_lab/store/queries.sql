@@ -6,8 +6,20 @@ SELECT coalesce(max(seq), 0) + 1 FROM jobs;
 
 -- insert_job --
 INSERT INTO jobs (seq, id, namespace, queue, state, rank, run_at, created_at,
-                  max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name, actor, limit_key, expires_at)
+                  max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name_id, origin_id, limit_key, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- find_name --
+SELECT id FROM names WHERE namespace = ? AND name = ?;
+
+-- insert_name --
+INSERT INTO names (namespace, name) VALUES (?, ?) RETURNING id;
+
+-- find_origin --
+SELECT id FROM origins WHERE namespace = ? AND queue = ? AND engine = ? AND actor = ?;
+
+-- insert_origin --
+INSERT INTO origins (namespace, queue, engine, actor) VALUES (?, ?, ?, ?) RETURNING id;
 
 -- insert_body --
 INSERT INTO bodies (seq, payload, priority, timeout_ms, headers, root_id, retry_of)
@@ -44,6 +56,38 @@ UPDATE jobs
    AND epoch = ?            -- the fence
    AND state = ?;
 
+-- lease_alike --
+-- One lease decided for many jobs of one likeness; touches fewer rows if another epoch owns one.
+UPDATE jobs
+   SET state = :state, epoch = :epoch, lease_until = :lease_until, lease_ms = :lease_ms, worker = :worker,
+       attached = :attached, engine_open = :engine_open, attempt_epoch = :epoch, attempts = :attempts,
+       started_at = :started_at
+ WHERE seq IN (SELECT value FROM json_each(:seqs))
+   AND epoch = :was_epoch   -- the fence
+   AND state = :was_state;
+
+-- end_alike --
+-- The same for a success.
+UPDATE jobs
+   SET state = :state, epoch = :epoch, lease_until = NULL, finished_at = :finished_at, error = :error
+ WHERE seq IN (SELECT value FROM json_each(:seqs))
+   AND epoch = :was_epoch   -- the fence
+   AND state = :was_state;
+
+-- open_attempts --
+INSERT INTO attempts (seq, epoch, worker, started_at, versions)
+SELECT value, ?, ?, ?, ? FROM json_each(?);
+
+-- close_attempts --
+UPDATE attempts SET ended_at = ?, ending = ?, failure = ?
+ WHERE seq IN (SELECT value FROM json_each(?)) AND epoch = ? AND ending IS NULL;
+
+-- insert_events --
+-- The same event of many jobs as they are now.
+INSERT INTO events (namespace, seq, job_id, at, kind, state, hold, epoch, actor, message, run_at, detail)
+SELECT j.namespace, j.seq, j.id, ?, ?, j.state, j.hold, j.epoch, ?, ?, iif(?, j.run_at, NULL), NULL
+  FROM json_each(?) s CROSS JOIN jobs j ON j.seq = s.value;
+
 -- open_attempt --
 INSERT INTO attempts (seq, epoch, worker, started_at, versions) VALUES (?, ?, ?, ?, ?);
 
@@ -53,6 +97,11 @@ UPDATE attempts SET ended_at = ?, ending = ?, failure = ?
 
 -- insert_outcome --
 INSERT INTO outcomes (seq, state, epoch, result, failure, at, sha256, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- insert_outcomes --
+-- The same outcome of many jobs.
+INSERT INTO outcomes (seq, state, epoch, result, failure, at)
+SELECT value, ?, ?, ?, ?, ? FROM json_each(?);
 
 -- insert_event --
 INSERT INTO events (namespace, seq, job_id, at, kind, state, hold, epoch, actor, message, run_at, detail)
@@ -64,9 +113,18 @@ SELECT {head} FROM jobs WHERE id = ? AND namespace = ?;
 -- jobs_by_id --
 SELECT {head} FROM jobs WHERE namespace = ? AND id IN (SELECT value FROM json_each(?));
 
+-- held_by_id --
+-- Of some jobs those that a worker holds, and that have no engine open.
+SELECT j.id, j.seq, j.epoch, j.attempt_epoch
+  FROM json_each(?) s CROSS JOIN jobs j ON j.id = s.value
+ WHERE j.namespace = ? AND j.state = 'running' AND j.hold = '' AND j.engine_open = 0;
+
 -- any_write_open --
 SELECT 1 FROM jobs j JOIN writes w ON w.seq = j.seq
  WHERE j.id IN (SELECT value FROM json_each(?)) AND w.ended IS NULL LIMIT 1;
+
+-- any_engine_open --
+SELECT 1 FROM jobs WHERE state = 'running' AND engine_open = 1 LIMIT 1;
 
 -- job_by_seq --
 SELECT {head} FROM jobs WHERE seq = ?;
@@ -76,7 +134,7 @@ SELECT id FROM jobs WHERE id >= ? AND id < ? AND namespace = ? LIMIT 3;
 
 -- ready_jobs --
 -- The next of one queue among those without a limit key, in rank order.
-SELECT {head} FROM jobs
+SELECT {waiting} FROM jobs
  WHERE state = 'ready' AND limit_key = '' AND namespace = :namespace AND queue = :queue
    AND (:engines = '[]' OR engine IN (SELECT value FROM json_each(:engines)))
  ORDER BY rank, seq
@@ -97,7 +155,7 @@ WITH RECURSIVE keys (limit_key, n) AS (
 SELECT limit_key FROM keys WHERE limit_key IS NOT NULL;
 
 -- ready_jobs_of_key --
-SELECT {head} FROM jobs
+SELECT {waiting} FROM jobs
  WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue AND limit_key = :key
    AND (:engines = '[]' OR engine IN (SELECT value FROM json_each(:engines)))
  ORDER BY rank, seq
@@ -257,7 +315,8 @@ SELECT s.size FROM steps s JOIN bodies b ON b.root_id = s.root_id
  WHERE b.seq = ? AND s.sha256 = ? AND s.namespace = ?;
 
 -- blob_is_needed --
-SELECT EXISTS (SELECT 1 FROM blobs WHERE sha256 = ?);
+SELECT EXISTS (SELECT 1 FROM blobs WHERE sha256 = :sha256)
+    OR EXISTS (SELECT 1 FROM schedules WHERE source = :sha256 AND source <> '');
 
 -- forget_body --
 UPDATE bodies SET payload = x'', headers = '{}' WHERE seq = ?;
@@ -313,9 +372,9 @@ SELECT DISTINCT namespace, queue FROM jobs
    AND engine IN (SELECT value FROM json_each(?));
 
 -- lease_bodies --
-SELECT b.seq, j.engine, j.name, b.payload, b.timeout_ms, b.headers
-  FROM bodies b JOIN jobs j ON j.seq = b.seq
- WHERE b.seq IN (SELECT value FROM json_each(?));
+SELECT b.seq, j.engine, n.name, b.payload, b.timeout_ms, b.headers
+  FROM json_each(?) s CROSS JOIN bodies b ON b.seq = s.value
+  JOIN jobs j ON j.seq = b.seq JOIN names n ON n.id = j.name_id;
 
 -- attempts_of --
 SELECT epoch, worker, started_at, ended_at, ending, failure, versions FROM attempts WHERE seq = ? ORDER BY epoch;
@@ -323,6 +382,15 @@ SELECT epoch, worker, started_at, ended_at, ending, failure, versions FROM attem
 -- sessions_of --
 -- Every engine session that an attempt of the job opened, newest first.
 SELECT epoch, session, endpoint FROM attempts WHERE seq = ? AND session <> '' ORDER BY epoch DESC;
+
+-- running_at --
+-- The running jobs whose open attempt has a session at an engine.
+SELECT {head} FROM jobs WHERE seq IN (SELECT seq FROM attempts WHERE endpoint = ? AND ending IS NULL)
+   AND state = 'running' ORDER BY seq;
+
+-- events_at_once --
+SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail
+  FROM events WHERE seq = ? ORDER BY cursor;
 
 -- set_session --
 UPDATE attempts SET session = ?, endpoint = ? WHERE seq = ? AND epoch = ? AND ending IS NULL;
@@ -335,11 +403,13 @@ INSERT INTO progress (seq, record) VALUES (?, ?)
 ON CONFLICT (seq) DO UPDATE SET record = excluded.record;
 
 -- insert_output --
--- A repeated report stores nothing twice.
-INSERT OR IGNORE INTO outputs (seq, epoch, idx, output) VALUES (?, ?, ?, ?);
+-- A repeated report stores nothing twice; another output takes the place of the first, and is read again.
+INSERT OR REPLACE INTO outputs (seq, epoch, idx, output)
+SELECT :seq, :epoch, :idx, :output
+ WHERE NOT EXISTS (SELECT 1 FROM outputs WHERE seq = :seq AND epoch = :epoch AND idx = :idx AND output = :output);
 
 -- outputs_after --
-SELECT place, epoch, output FROM outputs WHERE seq = ? AND place > ? ORDER BY place LIMIT ?;
+SELECT place, epoch, output, idx FROM outputs WHERE seq = ? AND place > ? ORDER BY place LIMIT ?;
 
 -- start_write --
 INSERT OR IGNORE INTO writes (seq, epoch, write_id, table_name, started) VALUES (?, ?, ?, ?, ?);
@@ -384,8 +454,12 @@ DELETE FROM steps WHERE seq = ?;
 -- forget_key --
 DELETE FROM job_keys WHERE seq = ?;
 
--- forget_events_of --
-DELETE FROM events WHERE seq = ?;
+-- hush_events --
+-- The events of a deleted job stay in their places, so that no watcher finds a hole; their words go.
+UPDATE events
+   SET message = '', actor = CASE WHEN :purge THEN '' ELSE actor END,
+       detail = CASE WHEN kind = 'table_written' AND NOT :purge THEN detail END
+ WHERE seq = :seq AND job_id = :id;
 
 -- forget_snapshot_runs --
 DELETE FROM snapshot_runs WHERE seq = ?;
@@ -399,9 +473,17 @@ DELETE FROM bodies WHERE seq = ?;
 -- forget_job --
 DELETE FROM jobs WHERE seq = ? AND finished_at IS NOT NULL;
 
+-- name_of --
+SELECT name_id FROM jobs WHERE seq = ?;
+
+-- forget_name --
+DELETE FROM names WHERE id = :id AND NOT EXISTS (SELECT 1 FROM jobs WHERE name_id = :id);
+
 -- forget_events --
 -- Old events go in one piece from the beginning, so that a watcher finds a gap and never a hole.
-DELETE FROM events WHERE cursor IN (SELECT cursor FROM events WHERE at < ? ORDER BY cursor LIMIT ?);
+DELETE FROM events WHERE cursor IN (
+  SELECT cursor FROM (SELECT cursor, at FROM events ORDER BY cursor LIMIT :limit)
+   WHERE at < :before OR cursor <= :through);
 
 -- last_commit --
 SELECT coalesce(max(place), 0) FROM snapshots;
@@ -427,29 +509,30 @@ SELECT place, table_name, snapshot_id, parent_id, operation, summary, committed_
  LIMIT ?;
 
 -- names_like --
--- The distinct names that contain a text, one index jump a name, at most 20,000 names looked at.
-WITH RECURSIVE names (name, n) AS (
-  SELECT (SELECT min(name) FROM jobs WHERE namespace = :namespace), 1
-   UNION ALL
-  SELECT (SELECT min(j.name) FROM jobs j WHERE j.namespace = :namespace AND j.name > names.name), n + 1
-    FROM names
-   WHERE names.name IS NOT NULL AND n < 20000
-)
-SELECT name FROM names WHERE instr(lower(name), lower(:text)) > 0;
+-- The names that contain a text, among the newest 20,000.
+SELECT id FROM (SELECT id, name FROM names WHERE namespace = :namespace ORDER BY id DESC LIMIT 20000)
+ WHERE instr(lower(name), lower(:text)) > 0;
+
+-- origins_like --
+-- Empty parameters do not filter.
+SELECT id FROM origins
+ WHERE namespace = :namespace AND (:queue = '' OR queue = :queue) AND (:engine = '' OR engine = :engine)
+   AND (:actor = '' OR actor = :actor);
 
 -- newest_seq --
 SELECT coalesce(max(seq), 0) FROM jobs;
 
 -- runs_of_snapshot --
-SELECT j.id, r.epoch, j.name FROM snapshot_runs r JOIN jobs j ON j.seq = r.seq
+SELECT j.id, r.epoch, n.name
+  FROM snapshot_runs r JOIN jobs j ON j.seq = r.seq JOIN names n ON n.id = j.name_id
  WHERE r.place = ? AND j.namespace = ?
  ORDER BY r.seq, r.epoch;
 
 -- find_request --
-SELECT digest, reply FROM requests WHERE namespace = ? AND request_id = ?;
+SELECT digest, reply, leased FROM requests WHERE namespace = ? AND request_id = ?;
 
 -- save_request --
-INSERT INTO requests (namespace, request_id, digest, reply, at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO requests (namespace, request_id, digest, reply, leased, at) VALUES (?, ?, ?, ?, ?, ?);
 
 -- forget_requests --
 DELETE FROM requests WHERE place IN (SELECT place FROM requests WHERE at < ? ORDER BY place LIMIT ?);
@@ -465,6 +548,7 @@ SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, det
 SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, detail
   FROM events
  WHERE seq = ? AND cursor > ?
+   AND job_id = ?           -- the place of a purged job is given to the next one
  ORDER BY cursor
  LIMIT ?;
 
@@ -499,3 +583,21 @@ SELECT value FROM meta WHERE key = ?;
 -- set_meta --
 INSERT INTO meta (key, value) VALUES (?, ?)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- unreadable_rows --
+-- (table, column, job id) of rows whose JSON is none.
+SELECT 'bodies', 'headers', j.id FROM bodies b JOIN jobs j ON j.seq = b.seq WHERE NOT json_valid(b.headers)
+ UNION ALL
+SELECT 'bodies', 'payload', j.id FROM bodies b JOIN jobs j ON j.seq = b.seq
+ WHERE b.payload <> x'' AND NOT json_valid(CAST(b.payload AS TEXT))
+ UNION ALL
+SELECT 'attempts', 'failure', j.id FROM attempts a JOIN jobs j ON j.seq = a.seq
+ WHERE a.failure IS NOT NULL AND NOT json_valid(a.failure)
+ UNION ALL
+SELECT 'outcomes', 'failure', j.id FROM outcomes o JOIN jobs j ON j.seq = o.seq
+ WHERE o.failure IS NOT NULL AND NOT json_valid(o.failure)
+ UNION ALL
+SELECT 'progress', 'record', j.id FROM progress p JOIN jobs j ON j.seq = p.seq WHERE NOT json_valid(p.record)
+ UNION ALL
+SELECT 'events', 'detail', e.job_id FROM events e WHERE e.detail IS NOT NULL AND NOT json_valid(e.detail)
+ LIMIT 1000;

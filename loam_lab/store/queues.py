@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from loam_lab.core import picking
-from loam_lab.core.job import Job
+from loam_lab.core.job import Job, Waiting
 from loam_lab.core.picking import Bucket, Limits
 from loam_lab.store import rows
 from loam_lab.store.read import Reader
@@ -62,7 +62,7 @@ def set_queue(tx: Tx, namespace: str, name: str, wanted: Settings) -> None:
     tx.topics.add((namespace, name))
 
 
-def next_jobs(tx: Tx, namespace: str, name: str, count: int, *, engines: Sequence[str]) -> list[Job]:
+def next_jobs(tx: Tx, namespace: str, name: str, count: int, *, engines: Sequence[str]) -> list[Waiting]:
     """The jobs of a queue that may start now, at most `count`; a rate is drawn from."""
     found = settings(tx, namespace, name)
     if found.paused:
@@ -70,16 +70,23 @@ def next_jobs(tx: Tx, namespace: str, name: str, count: int, *, engines: Sequenc
     waiting = tx.ready(namespace, name, count, engines=engines)
     if not waiting:
         return []
-    keyed = any(job.limit_key for job in waiting)
-    if found.limits.is_open and not keyed:
-        return picking.pick(waiting, {}, found.limits, count, now=tx.now)
+    if found.limits.is_open and not any(job.limit_key for job in waiting):
+        return [job for job in waiting if job.expires_at is None or job.expires_at > tx.now]
     running: dict[str, int] = dict(tx.select("running_by_key", (namespace, name)))
     bucket = picking.allowance(found.limits, found.bucket, tx.now)
     free = picking.room(found.limits, sum(running.values()), bucket, count)
     picked = picking.pick(waiting, running, found.limits, free, now=tx.now)
-    if bucket is not None:
+    if bucket is not None and picked:
         tx.execute("set_bucket", (bucket.level - len(picked), bucket.at, namespace, name))
     return picked
+
+
+def rate_allows_at(found: Settings, now: int) -> int | None:
+    """When the rate of a queue lets one more job start; None where there is no rate, or it does already."""
+    bucket = picking.allowance(found.limits, found.bucket, now)
+    if bucket is None or bucket.level >= 1.0:
+        return None
+    return picking.next_allowed_at(found.limits, bucket)
 
 
 def is_full(reader: Reader, namespace: str, name: str, more: int) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Blob, Job
+from loam_lab.core.job import Blob, Held, Job, Waiting
 from loam_lab.errors import Invalid, NotFound
 from loam_lab.store import listing, records, rows
 from loam_lab.store.sql import HEAD, queries
@@ -41,6 +41,10 @@ class Reader:
             raise NotFound(f"no job {job_id!r}. List them with: loam run list")
         return rows.job(row)
 
+    def job_at(self, seq: int) -> Job:
+        """The head of a job that is known to be there."""
+        return rows.job(self.select("job_by_seq", (seq,))[0])
+
     def jobs(self, namespace: str, ids: Iterable[str]) -> dict[str, Job]:
         """The heads of those jobs that exist, by id."""
         found = self._db.execute(self._q["jobs_by_id"], (namespace, json.dumps(list(ids))))
@@ -49,6 +53,10 @@ class Reader:
     def any_write_open(self, ids: Iterable[str]) -> bool:
         """Whether one of those jobs has a write in flight."""
         return self._db.execute(self._q["any_write_open"], (json.dumps(list(ids)),)).fetchone() is not None
+
+    def any_engine_open(self) -> bool:
+        """Whether some running job has an engine session that is in use, or is to be quieted."""
+        return self._db.execute(self._q["any_engine_open"]).fetchone() is not None
 
     def full_id(self, namespace: str, prefix: str) -> str:
         """The one job id that begins with `prefix`.
@@ -63,13 +71,18 @@ class Reader:
             raise Invalid(f"{prefix!r} begins several job ids; type more of it", field="job_id")
         return prefix if prefix in found else str(found[0])
 
-    def ready(self, namespace: str, queue: str, limit: int, *, engines: Sequence[str] = ()) -> list[Job]:
+    def held(self, namespace: str, ids: Iterable[str]) -> dict[str, Held]:
+        """Those of some jobs that a worker holds and that have no engine open, by id."""
+        found = self._db.execute(self._q["held_by_id"], (json.dumps(list(ids)), namespace))
+        return {row[0]: Held._make(row) for row in found}
+
+    def ready(self, namespace: str, queue: str, limit: int, *, engines: Sequence[str] = ()) -> list[Waiting]:
         """The next jobs of a queue: at most `limit` of each limit key, in rank order; of some engines, where named."""
         where = {"namespace": namespace, "queue": queue, "engines": json.dumps(list(engines)), "limit": limit}
-        found = [rows.job(row) for row in self._db.execute(self._q["ready_jobs"], where)]
-        for (key,) in self._db.execute(self._q["waiting_keys"], where).fetchall():
-            found += [rows.job(row) for row in self._db.execute(self._q["ready_jobs_of_key"], {**where, "key": key})]
-        return found
+        found = self.select("ready_jobs", where)
+        for (key,) in self.select("waiting_keys", where):
+            found += self.select("ready_jobs_of_key", {**where, "key": key})
+        return list(map(Waiting._make, found))
 
     def due(self, now: int, limit: int) -> list[Job]:
         """Scheduled jobs whose time has come."""
@@ -109,7 +122,7 @@ class Reader:
     def bodies(self, seqs: Iterable[int]) -> dict[int, records.Body]:
         """What workers need to run those jobs, by seq."""
         found = self._db.execute(self._q["lease_bodies"], (json.dumps(list(seqs)),))
-        return {row[0]: records.Body(row[1], row[2], row[3], row[4], json.loads(row[5])) for row in found}
+        return {row[0]: records.Body(row[1], row[2], row[3], row[4], _headers(row[5])) for row in found}
 
     def attempts(self, seq: int) -> list[records.Attempt]:
         """The attempts of a job in order."""
@@ -119,6 +132,14 @@ class Reader:
     def sessions(self, seq: int) -> list[records.EngineSession]:
         """The engine sessions that the job's attempts opened, newest first."""
         return [records.EngineSession(*row) for row in self._db.execute(self._q["sessions_of"], (seq,))]
+
+    def running_at(self, endpoint: str) -> list[Job]:
+        """The jobs that run with a session at this engine, oldest first."""
+        return [rows.job(row) for row in self._db.execute(self._q["running_at"], (endpoint,))]
+
+    def events_of(self, job: Job) -> list[records.StoredEvent]:
+        """All events of a job, in order."""
+        return [_event(row) for row in self._db.execute(self._q["events_at_once"], (job.seq,))]
 
     def outcome(self, seq: int) -> records.StoredOutcome | None:
         """The recorded end, None while there is none."""
@@ -147,21 +168,23 @@ class Reader:
         """Outputs of a run after a place, in order."""
         return [records.StoredOutput(*row) for row in self._db.execute(self._q["outputs_after"], (seq, after, limit))]
 
-    def events(self, namespace: str, after: int, limit: int, *, seq: int | None = None) -> list[records.StoredEvent]:
+    def events(self, namespace: str, after: int, limit: int, *, job: Job | None = None) -> list[records.StoredEvent]:
         """Events after a cursor, of the namespace or of one job."""
-        if seq is None:
+        if job is None:
             found = self._db.execute(self._q["events_after"], (after, namespace, limit))
         else:
-            found = self._db.execute(self._q["events_of_job_after"], (seq, after, limit))
+            found = self._db.execute(self._q["events_of_job_after"], (job.seq, after, job.id, limit))
         return [_event(row) for row in found]
 
     def last_cursor(self) -> int:
         """The cursor of the newest event there ever was."""
         return int(self._db.execute(self._q["last_cursor"]).fetchone()[0])
 
-    def first_cursor(self) -> int:
-        """The cursor of the oldest event that is still there, 0 for none."""
-        return int(self._db.execute(self._q["first_cursor"]).fetchone()[0])
+    def is_gap(self, after: int) -> bool:
+        """Whether events after a cursor are gone. From 0 none is missed: the beginning is wherever the log begins."""
+        last = self.last_cursor()
+        first = self._db.execute(self._q["first_cursor"]).fetchone()[0] or last + 1
+        return after > last or bool(after and first > after + 1)
 
     def last_commit(self) -> int:
         """The place up to which the catalog's log has been read."""
@@ -181,9 +204,9 @@ class Reader:
         found = self._db.execute(self._q["snapshots_of_table"], (table, limit)).fetchall()
         return [self._snapshot(row, namespace) for row in found]
 
-    def request(self, namespace: str, request_id: str) -> tuple[bytes, bytes] | None:
-        """(digest, reply) of a request that was answered before."""
-        found: tuple[bytes, bytes] | None = self._db.execute(
+    def request(self, namespace: str, request_id: str) -> tuple[bytes, bytes, str] | None:
+        """(digest, reply, what was leased as JSON) of a request that was answered before."""
+        found: tuple[bytes, bytes, str] | None = self._db.execute(
             self._q["find_request"], (namespace, request_id)
         ).fetchone()
         return found
@@ -203,14 +226,19 @@ class Reader:
 _HEADS = HEAD.count(",") + 1
 _RUN = (
     f"SELECT {', '.join(f'j.{column.strip()}' for column in HEAD.split(','))}, j.tombstone, "  # noqa: S608 - fixed words only
-    "j.engine, j.name, j.actor, b.priority, b.timeout_ms, b.headers, b.root_id, b.retry_of, "
+    "j.engine, n.name, o.actor, b.priority, b.timeout_ms, b.headers, b.root_id, b.retry_of, "
     "(SELECT json_group_array(tag) FROM tags t WHERE t.seq = j.seq), p.record, b.payload "
-    "FROM jobs j JOIN bodies b ON b.seq = j.seq LEFT JOIN progress p ON p.seq = j.seq"
+    "FROM jobs j JOIN names n ON n.id = j.name_id JOIN origins o ON o.id = j.origin_id "
+    "JOIN bodies b ON b.seq = j.seq LEFT JOIN progress p ON p.seq = j.seq"
 )
 
 
+def _headers(text: str) -> dict[str, str]:
+    return rows.parsed(text, {}) if text != "{}" else {}
+
+
 def _event(row: rows.Row) -> records.StoredEvent:
-    fields: list[Any] = [*row[:10], json.loads(row[10]) if row[10] else None]
+    fields: list[Any] = [*row[:10], rows.parsed(row[10], None) if row[10] else None]
     return records.StoredEvent(*fields)
 
 
@@ -225,11 +253,11 @@ def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
         actor,
         priority,
         timeout_ms,
-        json.loads(headers),
+        _headers(headers),
         tuple(json.loads(tags)),
         root_id,
         retry_of,
-        json.loads(progress) if progress else None,
+        rows.parsed(progress, None) if progress else None,
         payload if with_payload else b"",
         bool(tombstone),
     )

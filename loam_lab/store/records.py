@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from loam_lab.core.claims import Claim
 from loam_lab.core.job import Blob, Failure, Job
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """What a worker needs to run a job."""
 
     engine: str
@@ -87,6 +87,7 @@ class StoredOutput:
     place: int
     epoch: int
     output: bytes
+    index: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loam_lab.core.job import Job
+from loam_lab.core.job import EventKind, Job
 from loam_lab.store import rows
 from loam_lab.store.read import Reader
 from loam_lab.store.write import Tx
@@ -18,26 +18,31 @@ _CONTENT = (
     "forget_tags",
     "forget_writes",
     "forget_steps",
+    "forget_cells",
+    "forget_artifacts",
     "forget_key",
-    "forget_events_of",
     "release_blobs",
 )
 _WHOLE = ("forget_snapshot_runs", "forget_whole_outcome", "forget_whole_body", "forget_job")
 
 
-def delete(tx: Tx, job: Job, *, purge: bool) -> list[str]:
+def delete(tx: Tx, job: Job, *, purge: bool, actor: str) -> list[str]:
     """Delete a job that has ended; returns the hashes of large values that it needed.
 
-    With `purge` not even a tombstone stays.
+    With `purge` not even a tombstone stays. Its events stay until their own time comes, emptied.
     """
     if not job.state.is_terminal:
         return []
     blobs = [row[0] for row in tx.select("blobs_of_job", (job.seq,))]
     for statement in _CONTENT:
         tx.execute(statement, (job.seq,))
+    tx.execute("hush_events", {"seq": job.seq, "id": job.id, "purge": purge})
+    tx.record(job, EventKind.DELETED, actor=actor)
     if purge:
+        [name] = tx.select("name_of", (job.seq,))[0]
         for statement in _WHOLE:
             tx.execute(statement, (job.seq,))
+        tx.execute("forget_name", {"id": name})
     else:
         for statement in ("forget_body", "forget_outcome", "bury"):
             tx.execute(statement, (job.seq,))
@@ -46,11 +51,13 @@ def delete(tx: Tx, job: Job, *, purge: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How long (ms), how many and how large (bytes) what has ended may stay; 0 is no limit."""
+    """How long (ms), how many and how large (bytes) what has ended may stay, and events; 0 is no limit."""
 
     age_ms: int = 0
     count: int = 0
     size_bytes: int = 0
+    event_age_ms: int = 0
+    event_count: int = 0
 
 
 def surplus(reader: Reader, policy: Policy, now: int, limit: int) -> list[Job]:
@@ -74,10 +81,12 @@ def _number(reader: Reader, query: str) -> int:
 
 def is_needed(tx: Tx, sha256: str) -> bool:
     """Whether any job still needs a large value."""
-    row = tx.select_one("blob_is_needed", (sha256,))
+    row = tx.select_one("blob_is_needed", {"sha256": sha256})
     return bool(row and row[0])
 
 
-def forget_events(tx: Tx, before: int, limit: int) -> int:
-    """Drop the oldest events; watchers that were behind them are told of a gap."""
-    return tx.execute("forget_events", (before, limit))
+def forget_events(tx: Tx, policy: Policy, limit: int) -> int:
+    """Drop the oldest events that a policy gives up, at most `limit`; a watcher behind them is told of a gap."""
+    before = tx.now - policy.event_age_ms if policy.event_age_ms else 0
+    through = tx.last_cursor() - policy.event_count if policy.event_count else 0
+    return tx.execute("forget_events", {"before": before, "through": through, "limit": limit})

@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from loam_lab.core.job import Failure, Hold, Job, NewJob, RetryPolicy, State
+from loam_lab.store.sql import HEAD
 
 Row = tuple[Any, ...]
 _STATES = {str(state): state for state in State}
 _HOLDS = {str(hold): hold for hold in Hold}
-_FIELDS = tuple(field.name for field in fields(Job) if field.name != "retry")
 _BOOLEANS = ("attached", "engine_open", "cancel_requested", "is_dead")
+_FIELDS = tuple(HEAD.split(", ")[: len(fields(Job)) - 1])
+_RETRY = len(_FIELDS)  # the columns of the retry policy come last
+_LIKE = 5  # and those that say which job it is first
 
 
 def job(row: Row) -> Job:
     """The head of a job from a row of `{head}`."""
-    values = dict(zip(_FIELDS, row[:8] + row[13:], strict=True))
-    values["state"] = _STATES[row[4]]
-    values["hold"] = _HOLDS[row[14]]
-    values["retry"] = RetryPolicy(*row[8:13])
+    return Job.of(dict(zip(_FIELDS, row, strict=False)) | _like(row[_LIKE:]))
+
+
+@lru_cache(1_000)
+def _like(columns: Row) -> dict[str, Any]:
+    """What most jobs of a batch have in common, translated once."""
+    values: dict[str, Any] = dict(zip(_FIELDS[_LIKE:], columns, strict=False))
+    values["state"] = _STATES[values["state"]]
+    values["hold"] = _HOLDS[values["hold"]]
     for name in _BOOLEANS:
         values[name] = bool(values[name])
-    return Job.of(values)
+    values["retry"] = RetryPolicy(*columns[_RETRY - _LIKE :])
+    return values
 
 
-def added(job: Job, new: NewJob) -> Row:
+def added(job: Job, engine: str, name_id: int, origin_id: int) -> Row:
     """The parameters of `insert_job`."""
-    retry = job.retry
     return (
         *(job.seq, job.id, job.namespace, job.queue, str(job.state), job.rank, job.run_at, job.created_at),
-        *(retry.max_attempts, retry.max_lost, retry.base_ms, retry.cap_ms, retry.max_age_ms),
-        *(new.engine, new.name, new.actor, job.limit_key, job.expires_at),
+        *job.retry,
+        *(engine, name_id, origin_id, job.limit_key, job.expires_at),
     )
 
 
@@ -105,6 +114,23 @@ def ended(before: Job, after: Job) -> Row:
     )
 
 
+def alike(after: Job) -> dict[str, object]:
+    """The parameters of `lease_alike` and `end_alike`: what a lease or a success changes of a head."""
+    return {
+        "state": after.state.value,
+        "epoch": after.epoch,
+        "lease_until": after.lease_until,
+        "lease_ms": after.lease_ms,
+        "worker": after.worker,
+        "attached": int(after.attached),
+        "engine_open": int(after.engine_open),
+        "attempts": after.attempts,
+        "started_at": after.started_at,
+        "finished_at": after.finished_at,
+        "error": after.error,
+    }
+
+
 def failure_text(failure: Failure | None) -> str | None:
     """A failure as the JSON that is stored."""
     if failure is None:
@@ -119,9 +145,17 @@ def failure_text(failure: Failure | None) -> str | None:
     )
 
 
+def parsed(text: str, instead: Any) -> Any:
+    """Stored JSON; a row that is damaged gives `instead` and the others go on. `loam doctor` names it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return instead
+
+
 def failure(text: str | None) -> Failure | None:
     """A failure from the JSON that is stored."""
     if not text:
         return None
-    record = json.loads(text)
+    record = parsed(text, {"kind": "Unreadable", "message": "its record is damaged. See: loam doctor"})
     return Failure(record["kind"], record["message"], record.get("traceback", ""), record.get("permanent", False))

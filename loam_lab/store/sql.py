@@ -1,4 +1,4 @@
-"""Read queries.sql: statements by name. The only place where a column list is joined into one."""
+"""Read the statements by name, from queries.sql and schedules.sql. Column lists are joined in here only."""
 
 from __future__ import annotations
 
@@ -6,20 +6,36 @@ import re
 from functools import cache
 from importlib import resources
 
+from loam_lab.core.job import Waiting
+
 HEAD = (
-    "seq, id, namespace, queue, state, rank, run_at, created_at, max_attempts, max_lost, base_ms, cap_ms, max_age_ms, "
-    "epoch, hold, lease_until, lease_ms, worker, attached, engine_open, cancel_requested, attempt_epoch, attempts, "
-    "failures, losses, started_at, finished_at, error, limit_key, expires_at, is_dead"
+    "seq, id, rank, run_at, created_at, namespace, queue, state, epoch, hold, lease_until, lease_ms, worker, attached, "
+    "engine_open, cancel_requested, attempt_epoch, attempts, failures, losses, started_at, finished_at, error, "
+    "limit_key, expires_at, is_dead, max_attempts, max_lost, base_ms, cap_ms, max_age_ms"
 )
+WAITING = ", ".join(Waiting._fields)
+SCHEDULE = "seq, id, namespace, name, record, payload, source, next_at, paused, broken, actor, created_at, changed_at"
+BACKFILL = (
+    "seq, b.id, b.schedule, b.first, b.last, b.concurrency, b.state, b.total, b.made, b.next_at, b.actor, b.created_at"
+)
+_LISTS = {"{head}": HEAD, "{waiting}": WAITING, "{schedule}": SCHEDULE, "{backfill}": BACKFILL}
+_FILES = ("queries.sql", "schedules.sql")
 _NAMED = re.compile(r"^-- (\w+) --\n(.*?)(?=^-- \w+ --\n|\Z)", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
 @cache
 def queries() -> dict[str, str]:
-    """Every statement of queries.sql by its name."""
-    text = resources.files("loam_lab.store").joinpath("queries.sql").read_text(encoding="utf-8")
-    return {name: _COMMENT.sub("", body).strip().replace("{head}", HEAD) for name, body in _NAMED.findall(text)}
+    """Every statement by its name."""
+    folder = resources.files("loam_lab.store")
+    text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES)
+    return {name: _filled(_COMMENT.sub("", body).strip()) for name, body in _NAMED.findall(text)}
+
+
+def _filled(statement: str) -> str:
+    for name, columns in _LISTS.items():
+        statement = statement.replace(name, columns)
+    return statement
 
 
 def migrations() -> list[tuple[int, str]]:

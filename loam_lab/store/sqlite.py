@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +24,8 @@ from loam_lab.store.write import Topic, Tx
 
 T = TypeVar("T")
 Clock = Callable[[], int]
+# (what to do, who gets its result, who gets its error)
+Operation = tuple[Callable[[Tx], Any], Callable[[Any], object], Callable[[BaseException], object]]
 _BATCH = 100
 
 
@@ -35,8 +37,9 @@ def wall_clock() -> int:
 class SqliteStore:
     """Open the store, bring its schema up to date, and start its writer.
 
-    `on_commit` gets the topics of each commit, in the writer's thread: it must be quick. `failpoint` is called with
-    the name of a place ("before_commit", "after_commit") for tests of crashes.
+    `on_commit` gets the topics of each commit, and `followers` those of each transaction before its commit: the
+    operations that it returns run in the same one. Both run in the writer's thread and must be quick. `failpoint`
+    is called with the name of a place ("before_commit", "after_commit") for tests of crashes.
     """
 
     def __init__(
@@ -45,14 +48,16 @@ class SqliteStore:
         *,
         clock: Clock = wall_clock,
         on_commit: Callable[[set[Topic]], None] | None = None,
+        followers: Callable[[set[Topic]], Sequence[Operation]] = lambda topics: (),
         failpoint: Callable[[str], None] | None = None,
         max_pages: int | None = None,
     ) -> None:
         self._path = str(path)
         self._clock = clock
         self._on_commit = on_commit or (lambda topics: None)
+        self._followers = followers
         self._failpoint = failpoint or (lambda name: None)
-        self._queue: queue.SimpleQueue[tuple[Callable[[Tx], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._idle_readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -76,13 +81,22 @@ class SqliteStore:
             Unavailable: the store is closed.
         """
         future: Future[T] = Future()
+        self.submit(operation, future.set_result, future.set_exception)
+        return future.result()
+
+    def submit(
+        self, operation: Callable[[Tx], T], answer: Callable[[T], object], refuse: Callable[[BaseException], object]
+    ) -> None:
+        """The same without waiting: after the commit `answer` gets the result, or `refuse` the error.
+
+        Both are called in the writer's thread and must be quick.
+        """
         with self._lock:
             if self._closed:
                 raise Unavailable(
                     "the store is closed; the server is ending. Try again: the next call starts a new one"
                 )
-            self._queue.put((operation, future))
-        return future.result()
+            self._queue.put((operation, answer, refuse))
 
     def read(self, operation: Callable[[Reader], T]) -> T:
         """Run `operation` on one consistent state of the store, beside the writer."""
@@ -137,14 +151,19 @@ class SqliteStore:
             if len(work) < len(batch):
                 return
 
-    def _commit(self, work: list[tuple[Callable[[Tx], Any], Future[Any]]]) -> None:
-        done: list[tuple[Future[Any], Any]] = []
+    def _commit(self, work: list[Operation]) -> None:
+        done: list[tuple[Callable[[Any], object], Any]] = []
+        refused: list[tuple[Callable[[BaseException], object], BaseException]] = []
         try:
             self._db.execute("BEGIN IMMEDIATE")
             now = self._last_now = max(self._clock(), self._last_now)
             topics: set[Topic] = set()
-            for operation, future in work:
-                self._run(operation, future, now, topics, done)
+            for operation, answer, refuse in self._with_followers(work, topics):
+                result, reason = self._run(operation, now, topics)
+                if reason is None:
+                    done.append((answer, result))
+                else:
+                    refused.append((refuse, reason))
             self._failpoint("before_commit")
             self._db.execute("COMMIT")
             self._failpoint("after_commit")
@@ -152,23 +171,25 @@ class SqliteStore:
             with suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             said = _in_words(error)
-            for _, future in work:
-                if not future.done():
-                    future.set_exception(said)
+            for _, _, refuse in work:
+                refuse(said)
             return
         # Watchers are woken before callers: whoever saw the answer finds the event.
         self._on_commit(topics)
-        for future, result in done:
-            future.set_result(result)
+        for answer, result in done:
+            answer(result)
+        for refuse, reason in refused:
+            refuse(reason)
 
-    def _run(
-        self,
-        operation: Callable[[Tx], Any],
-        future: Future[Any],
-        now: int,
-        topics: set[Topic],
-        done: list[tuple[Future[Any], Any]],
-    ) -> None:
+    def _with_followers(self, work: list[Operation], topics: set[Topic]) -> Iterator[Operation]:
+        """The work, then whatever waited for what it brought; that joins the work."""
+        yield from tuple(work)
+        followers = self._followers(topics)
+        work += followers
+        yield from followers
+
+    def _run(self, operation: Callable[[Tx], Any], now: int, topics: set[Topic]) -> tuple[Any, BaseException | None]:
+        """(result, None), or (None, why it was taken back)."""
         tx = Tx(self._db, now)
         self._db.execute("SAVEPOINT operation")
         try:
@@ -177,14 +198,13 @@ class SqliteStore:
             if not self._db.in_transaction:
                 raise
             self._undo()
-            future.set_exception(_in_words(error))
+            return None, _in_words(error)
         except BaseException as error:
             self._undo()
-            future.set_exception(error)
-        else:
-            self._db.execute("RELEASE operation")
-            topics |= tx.topics
-            done.append((future, result))
+            return None, error
+        self._db.execute("RELEASE operation")
+        topics |= tx.topics
+        return result, None
 
     def _undo(self) -> None:
         self._db.execute("ROLLBACK TO operation")

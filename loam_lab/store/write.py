@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Change, EventKind, Job, NewJob, State
+from loam_lab.core.job import Alike, Change, Event, EventKind, Job, NewJob, State
 from loam_lab.errors import Fenced
 from loam_lab.store import records, rows
 from loam_lab.store.read import Reader
@@ -19,6 +20,8 @@ TIMES: Topic = "times"
 """Something may be due, or wait for a worker, earlier than anybody knew."""
 LEASES: Topic = "leases"
 """A lease was given or kept: only a scheduler that sleeps for good must know."""
+OUTPUTS: Topic = "outputs"
+"""A run printed or displayed something."""
 
 
 def event_topic(kind: str) -> Topic:
@@ -49,20 +52,37 @@ class Tx(Reader):
         """
         # One writer: nobody else takes a seq meanwhile.
         first: int = self._db.execute(self._q["next_seq"]).fetchone()[0]
-        stored = [change.after.but(seq=seq) for seq, (_, change) in enumerate(accepted, first)]
-        jobs = list(zip(stored, (new for new, _ in accepted), strict=True))
-        self._db.executemany(self._q["insert_job"], [rows.added(job, new) for job, new in jobs])
+        jobs = [(change.after.but(seq=seq), new) for seq, (new, change) in enumerate(accepted, first)]
+        names = self._interned("name", {(job.namespace, new.name) for job, new in jobs})
+        origins = self._interned("origin", {(job.namespace, job.queue, new.engine, new.actor) for job, new in jobs})
+        self._db.executemany(
+            self._q["insert_job"],
+            [
+                rows.added(
+                    job,
+                    new.engine,
+                    names[job.namespace, new.name],
+                    origins[job.namespace, job.queue, new.engine, new.actor],
+                )
+                for job, new in jobs
+            ],
+        )
         self._db.executemany(self._q["insert_body"], [rows.body(job, new) for job, new in jobs])
         for job, new in jobs:
             if new.key:
                 self.execute("save_key", (job.namespace, new.key, job.seq, new.digest, new.key_until))
             if new.tags:
                 self._db.executemany(self._q["insert_tag"], [(tag, job.seq) for tag in new.tags])
-        self._follow([Change(job, job, change.events) for job, (_, change) in zip(stored, accepted, strict=True)])
+        same: dict[tuple[Event, ...], list[int]] = defaultdict(list)
+        for (job, _), (_, change) in zip(jobs, accepted, strict=True):
+            same[change.events].append(job.seq)
+        for events, seqs in same.items():
+            self._append(events, seqs)
+        self._tell([(job, change.events) for (job, _), (_, change) in zip(jobs, accepted, strict=True)])
         # A task waits for a worker of its own; any other engine's job for one that the server may have to start.
         if waits and any(job.expires_at or new.engine != "python" for job, new in jobs):
             self.topics.add(TIMES)
-        return stored
+        return [job for job, _ in jobs]
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Write decided changes and everything that follows from them, or nothing.
@@ -109,11 +129,38 @@ class Tx(Reader):
         ]
         if outcomes:
             self._db.executemany(self._q["insert_outcome"], outcomes)
-        self._follow(moved)
+        self._follow([(change.after, change.events) for change in moved])
         if any(change.after.state is State.READY for change in moved):
             self.topics.add(TIMES)
 
-    def record(self, job: Job, kind: EventKind, detail: dict[str, object]) -> None:
+    def apply_alike(self, same: Alike) -> None:
+        """Write one decision for many jobs: what `apply` writes for each, in one statement a table.
+
+        Raises:
+            Fenced: a job is not as the decision found it; the caller's operation is taken back whole.
+        """
+        change, seqs, before, after = same.change, json.dumps(same.seqs), same.change.before, same.change.after
+        fence = {"seqs": seqs, "was_epoch": before.epoch, "was_state": before.state.value}
+        query = "lease_alike" if change.opened else "end_alike"
+        if self.execute(query, {**rows.alike(after), **fence}) != len(same.seqs):
+            raise Fenced("a job was changed by another epoch; nothing was recorded")
+        if opened := change.opened:
+            begun = after.started_at or self.now
+            self.execute("open_attempts", (opened.epoch, opened.worker, begun, opened.versions, seqs))
+        if closed := change.closed:
+            failure = rows.failure_text(closed.failure)
+            self.execute("close_attempts", (self.now, closed.end.value, failure, seqs, closed.epoch))
+        if outcome := change.outcome:
+            by_result: dict[bytes, list[int]] = defaultdict(list)
+            for seq, result in zip(same.seqs, same.results, strict=True):
+                by_result[result].append(seq)
+            for result, seqs_of in by_result.items():
+                ended = (outcome.state.value, outcome.epoch, result, rows.failure_text(outcome.failure), self.now)
+                self.execute("insert_outcomes", (*ended, json.dumps(seqs_of)))
+        self._append(change.events, same.seqs)
+        self._tell([(after, change.events)])
+
+    def record(self, job: Job, kind: EventKind, detail: dict[str, object] | None = None, *, actor: str = "") -> None:
         """Append an event that does not change the job's state."""
         self._db.execute(
             self._q["insert_event"],
@@ -126,10 +173,10 @@ class Tx(Reader):
                 job.state,
                 job.hold,
                 job.epoch,
-                "",
+                actor,
                 "",
                 None,
-                json.dumps(detail),
+                json.dumps(detail) if detail else None,
             ),
         )
         self.topics |= {EVENTS, event_topic(kind)}
@@ -140,9 +187,10 @@ class Tx(Reader):
         self.record(job, EventKind.PROGRESSED, progress)
 
     def save_output(self, job: Job, index: int, output: bytes) -> None:
-        """Keep one output of the open attempt; a repeat is stored once."""
-        self._db.execute(self._q["insert_output"], (job.seq, job.attempt_epoch, index, output))
-        self.topics.add(EVENTS)
+        """Keep one output of the open attempt; a repeat is stored once, another one takes its place."""
+        values = {"seq": job.seq, "epoch": job.attempt_epoch, "idx": index, "output": output}
+        self._db.execute(self._q["insert_output"], values)
+        self.topics.add(OUTPUTS)
 
     def set_session(self, job: Job, session: str, endpoint: str) -> None:
         """Remember which engine session the open attempt uses, so that it can be quieted."""
@@ -180,9 +228,8 @@ class Tx(Reader):
             return
         for write in writes:
             self._db.execute(self._q["insert_snapshot_run"], (commit.place, write.job_seq, write.epoch))
-            job = rows.job(self._db.execute(self._q["job_by_seq"], (write.job_seq,)).fetchone())
             self.record(
-                job,
+                self.job_at(write.job_seq),
                 EventKind.TABLE_WRITTEN,
                 {
                     "table": commit.table,
@@ -195,9 +242,9 @@ class Tx(Reader):
                 },
             )
 
-    def save_request(self, namespace: str, request_id: str, digest: bytes, reply: bytes) -> None:
-        """Keep the first answer for repeats."""
-        self._db.execute(self._q["save_request"], (namespace, request_id, digest, reply, self.now))
+    def save_request(self, namespace: str, request_id: str, digest: bytes, reply: bytes, leased: str) -> None:
+        """Keep the first answer for repeats; `leased` is the JSON of its leases without what the store has already."""
+        self._db.execute(self._q["save_request"], (namespace, request_id, digest, reply, leased, self.now))
 
     def forget_requests(self, before: int, limit: int) -> int:
         """Drop answers that are older than their promise; returns how many."""
@@ -207,35 +254,55 @@ class Tx(Reader):
         """Keep a value that belongs to the store itself."""
         self._db.execute(self._q["set_meta"], (key, value))
 
-    def _follow(self, changes: Sequence[Change]) -> None:
+    def _interned(self, what: str, wanted: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
+        """The ids of names or origins, which are kept once each."""
+        found: dict[tuple[str, ...], int] = {}
+        for key in wanted:
+            row = self.select_one(f"find_{what}", key) or self.select_one(f"insert_{what}", key)
+            found[key] = row[0] if row else 0
+        return found
+
+    def _follow(self, happened: Sequence[tuple[Job, tuple[Event, ...]]]) -> None:
+        """Append the events of jobs as they are now."""
+        # Plain str, not StrEnum: sqlite3 adapts a subclass at ten times the cost.
         self._db.executemany(
             self._q["insert_event"],
             [
                 (
-                    c.after.namespace,
-                    c.after.seq,
-                    c.after.id,
+                    job.namespace,
+                    job.seq,
+                    job.id,
                     self.now,
-                    str(event.kind),
-                    str(c.after.state),
-                    str(c.after.hold),
-                    c.after.epoch,
+                    event.kind.value,
+                    job.state.value,
+                    job.hold.value,
+                    job.epoch,
                     event.actor,
                     event.message,
                     event.run_at,
                     None,
                 )
-                for c in changes
-                for event in c.events
+                for job, events in happened
+                for event in events
             ],
         )
-        for change in changes:
-            for event in change.events:
-                self.topics |= {EVENTS, event_topic(event.kind)}
-            after = change.after
-            if after.state is State.READY:
-                self.topics.add((after.namespace, after.queue))
-            elif after.state is State.SCHEDULED:
-                self.topics.add(TIMES)
-            elif after.state is State.RUNNING:
-                self.topics.add(LEASES)
+        self._tell(happened)
+
+    def _append(self, events: Iterable[Event], seqs: Sequence[int]) -> None:
+        """Append events that many jobs have in common, as the jobs are now."""
+        for event in events:
+            with_run_at = event.kind is EventKind.ENQUEUED
+            where = (self.now, event.kind.value, event.actor, event.message, with_run_at, json.dumps(seqs))
+            self.execute("insert_events", where)
+
+    def _tell(self, happened: Sequence[tuple[Job, tuple[Event, ...]]]) -> None:
+        """Note who is to be woken."""
+        kinds = {event.kind for _, events in happened for event in events}
+        self.topics |= {EVENTS, *map(event_topic, kinds)} if kinds else set()
+        states = {job.state for job, _ in happened}
+        if State.READY in states:
+            self.topics |= {(job.namespace, job.queue) for job, _ in happened if job.state is State.READY}
+        if State.SCHEDULED in states:
+            self.topics.add(TIMES)
+        if State.RUNNING in states:
+            self.topics.add(LEASES)

@@ -1,12 +1,13 @@
 """Carry what a running attempt says to the server: outputs in order, the last progress, writes before they happen.
 
 A write's start is durable before the write executes. Everything else is gathered for a moment and sent together; a
-repeat after a lost answer stores nothing twice, because each output has its place.
+repeat after a lost answer stores nothing twice, because each output has its place. A display that is updated, or shown
+after the outputs were cleared, takes the place of what was there (kept.py).
 """
 
 from __future__ import annotations
 
-import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,10 +19,10 @@ from loam_lab.engines.base import Progress
 from loam_lab.errors import Fenced, LoamError, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.worker.kept import Kept
 
 FLUSH_S = 0.2
 MAX_BYTES = 16 * 1024 * 1024
-MAX_OUTPUT_BYTES = 3 * 1024 * 1024
 _BATCH = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 _MAX_PIECE = 256 * 1024
@@ -39,18 +40,17 @@ class Relay:
     ) -> None:
         self._jobs = jobs
         self._token = token
-        self._left_bytes = max_bytes
         self._is_driven = is_driven
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._outputs: list[tuple[int, bytes]] = []
-        self._next_index = 0
+        self._kept = Kept(max_bytes)
+        self._hidden: re.Pattern[str] | None = None
         self._stream: tuple[str, list[str]] | None = None
+        self._stream_chars = 0
         self._progress: Progress | None = None
-        self._cut = False
         self.fenced = False
         self.snapshots: list[pb.Snapshot] = []
 
@@ -60,26 +60,37 @@ class Relay:
             self._progress = progress
         self._send_soon()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more output is kept."""
+        return self._kept.is_full
+
+    def hide(self, values: re.Pattern[str] | None) -> None:
+        """Blot these values out of all that is kept from now on."""
+        self._hidden = values
+
+    def blot(self, text: str) -> str:
+        """The text without hidden values."""
+        return self._hidden.sub("[secret]", text) if self._hidden is not None else text
+
     def output(self, output: Mapping[str, Any]) -> None:
-        """Keep one nbformat output, after all that was printed before it."""
-        text = _output_text(output)
+        """Keep one output, after all that was printed before it, or what it says of earlier ones."""
         with self._lock:
             self._end_stream()
-            if len(text) > MAX_OUTPUT_BYTES:
-                text = _too_large(output, len(text))
-            self._keep(text)
+            self._kept.output(output, self._blot_bytes)
         self._send_soon()
 
     def log(self, stream: str, text: str) -> None:
         """Keep a piece of what was printed."""
         with self._lock:
-            if self._cut:
+            if self._kept.is_full:
                 return
             if self._stream is None or self._stream[0] != stream:
                 self._end_stream()
                 self._stream = (stream, [])
             self._stream[1].append(text)
-            if sum(map(len, self._stream[1])) > _MAX_PIECE:
+            self._stream_chars += len(text)
+            if self._stream_chars > _MAX_PIECE:
                 self._end_stream()
         self._send_soon()
 
@@ -108,24 +119,18 @@ class Relay:
         self._wake.set()
         self._flush(keep_last=True)
         with self._lock:
-            outputs, progress = self._outputs, self._progress
+            outputs, progress = self._kept.waiting(), self._progress
         return [] if self.fenced else self._reports(outputs, progress)
-
-    def _keep(self, text: bytes) -> None:
-        if self._cut:
-            return
-        if len(text) > self._left_bytes:
-            self._cut = True
-            text = _stream_text("stderr", f"[outputs cut: {MAX_BYTES // 2**20} MB were kept, the rest was not]\n")
-        self._left_bytes -= len(text)
-        self._outputs.append((self._next_index, text))
-        self._next_index += 1
 
     def _end_stream(self) -> None:
         if self._stream is not None:
             name, pieces = self._stream
             self._stream = None
-            self._keep(_stream_text(name, "".join(pieces)))
+            self._stream_chars = 0
+            self._kept.stream(name, self.blot("".join(pieces)))
+
+    def _blot_bytes(self, text: bytes) -> bytes:
+        return self.blot(text.decode()).encode() if self._hidden is not None else text
 
     def tick(self) -> None:
         """Send what there is; called now and then by whoever drives."""
@@ -156,7 +161,7 @@ class Relay:
             while not self.fenced:
                 with self._lock:
                     outputs = self._next_batch()
-                    if keep_last and len(outputs) == len(self._outputs):
+                    if keep_last and len(outputs) == len(self._kept):
                         return
                     progress, self._progress = self._progress, None
                 if not outputs and progress is None:
@@ -168,12 +173,12 @@ class Relay:
                 except LoamError:
                     pass  # refused as it is: the next ones may be fine
                 with self._lock:
-                    del self._outputs[: len(outputs)]
+                    self._kept.sent(outputs)
 
     def _next_batch(self) -> list[tuple[int, bytes]]:
         outputs: list[tuple[int, bytes]] = []
         size = 0
-        for index, text in self._outputs[:_BATCH]:
+        for index, text in self._kept.waiting()[:_BATCH]:
             size += len(text)
             if outputs and size > _BATCH_BYTES:
                 break
@@ -199,22 +204,3 @@ class Relay:
 
 def _progress(progress: Progress) -> pb.Progress:
     return pb.Progress(fraction=progress.fraction, text=progress.text, done=progress.done, total=progress.total)
-
-
-def _output_text(output: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(output, default=str, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    except ValueError as error:  # NaN is no JSON: the text form says what it was
-        plain = {**output, "data": {"text/plain": str(output.get("data", {}).get("text/plain", error))}}
-        return json.dumps(plain, default=str, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _stream_text(name: str, text: str) -> bytes:
-    return json.dumps({"output_type": "stream", "name": name, "text": text}, ensure_ascii=False).encode(
-        "utf-8", "replace"
-    )
-
-
-def _too_large(output: Mapping[str, Any], size: int) -> bytes:
-    kind = output.get("output_type", "output")
-    return _stream_text("stderr", f"[one {kind} of {size:,} bytes was not kept; at most {MAX_OUTPUT_BYTES:,} are]\n")

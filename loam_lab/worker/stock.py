@@ -46,7 +46,7 @@ class Work:
     def __init__(self, lease: pb.Lease) -> None:
         job = lease.job or pb.Job()
         task = job.task or pb.Task()
-        self.job_id = job.id
+        self.job_id = lease.token.job_id if lease.token else ""
         self.name = task.name
         self.body = task.payload
         self.attempt = job.attempts

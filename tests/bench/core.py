@@ -7,6 +7,7 @@ probe beside it says what the core costs.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -19,6 +20,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+
+from loam_lab.store.sqlite import SqliteStore
+from tests.bench.filled import fill
 
 HERE = Path(__file__).parent
 DRAINED = 20_000
@@ -33,15 +37,17 @@ _TARGETS = {
 }
 
 
-def measure(*, drained: int = DRAINED) -> dict[str, Any]:
-    """Every figure, the ratios that have a target, and the targets."""
+def measure(*, drained: int = DRAINED, finished: int = 0) -> dict[str, Any]:
+    """Every figure, the ratios that have a target, and the targets; with so many finished jobs in the store."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="loam-bench-") as folder:
+        full = _filled(Path(folder) / "full", finished) if finished else None
         found.update(probe(Path(folder)))
-        with _server(Path(folder) / "home"):
-            found.update(enqueues())
+        with _server(_home(Path(folder) / "starts", full)):
             found.update(starts())
-        with _server(Path(folder) / "drain"):
+        with _server(_home(Path(folder) / "home", full)):
+            found.update(enqueues())
+        with _server(_home(Path(folder) / "drain", full)):
             found["drain_per_s"] = drain(drained)
         found["huey_per_s"] = huey(Path(folder), drained)
     found["bulk_enqueue_ratio"] = found["bulk_enqueue_per_s"] / found["raw_batch_rows_per_s"]
@@ -50,6 +56,22 @@ def measure(*, drained: int = DRAINED) -> dict[str, Any]:
     found["drain_ratio"] = found["drain_per_s"] / found["raw_claim_complete_per_s"]
     found["drain_to_huey"] = found["drain_per_s"] / found["huey_per_s"]
     return {**found, "targets": _TARGETS}
+
+
+def _filled(folder: Path, finished: int) -> Path:
+    """A store with finished jobs, to copy."""
+    folder.mkdir()
+    store = SqliteStore(folder / "jobs.db")
+    fill(store, finished, namespace="default")
+    store.close()
+    return folder / "jobs.db"
+
+
+def _home(home: Path, full: Path | None) -> Path:
+    if full is not None:
+        home.mkdir(mode=0o700)
+        shutil.copy(full, home / "jobs.db")
+    return home
 
 
 def probe(folder: Path) -> dict[str, float]:
@@ -141,13 +163,14 @@ def drain(count: int) -> float:
     from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
     client = _client()
+    before = next(iter(client.watch(api.WatchRequest()))).cursor
     for _ in range(count // 1_000):
         reply = client.enqueue(_request(1_000))
     with _worker("--slots", "1"):
         _await_end(client, reply.job_ids[-1])
     first, last = 0, 0
     seen = 0
-    for reply in client.watch(api.WatchRequest(after="0", kinds=[pb.EventKind.LEASED, pb.EventKind.ENDED])):
+    for reply in client.watch(api.WatchRequest(after=before, kinds=[pb.EventKind.LEASED, pb.EventKind.ENDED])):
         for event in reply.events:
             first = first or event.at_ms
             last = event.at_ms

@@ -113,7 +113,7 @@ def measure() -> dict[str, Any]:
 def _fill(home: Any, count: int = 100_000) -> None:
     """100,000 ended runs, straight into the store while its server is down."""
     from loam_lab.store.sqlite import SqliteStore
-    from tests.bench.listing import fill
+    from tests.bench.filled import fill
 
     home.here("down", "--force")
     store = SqliteStore(home.path / "jobs.db")

@@ -14,6 +14,8 @@ from loam_lab.engines import sail, session
 class Heard:
     """A Report that keeps what it hears; `until(...)` waits for it."""
 
+    is_full = False
+
     def __init__(self):
         self.said, self.refuse = [], None
         self._changed = threading.Condition()

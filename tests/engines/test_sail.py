@@ -64,7 +64,7 @@ def test_secrets_of_the_starter_do_not_reach_it(new_sail, monkeypatch):
 
 
 def test_the_rest_catalog_is_the_default_one_and_its_token_a_file():
-    settings = sail._environment("http://127.0.0.1:1/", "/x/token", "local")
+    settings = sail._environment(sail._catalog("http://127.0.0.1:1/", "/x/token", "", ""), "local")
     assert settings["SAIL_CATALOG__LIST"] == (
         '[{type="iceberg-rest", name="loam", uri="http://127.0.0.1:1/", bearer_access_token_file="/x/token"}]'
     )

@@ -6,6 +6,7 @@ from protobuf import Oneof
 
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server.look import Place
 from loam_lab.server.signals import Deadline
 from loam_lab.store.write import EVENTS
 
@@ -68,7 +69,7 @@ def state(jobs, job_id):
 def events(lab, after=0, job_id="", kinds=()):
     """What the log has now."""
     request = api.WatchRequest(job_id=job_id, kinds=list(kinds))
-    return list(lab.service.watch_next(request, Caller(), after)[0].events)
+    return list(lab.service.watch_next(request, Caller(), Place(after))[0].events)
 
 
 class Caller:

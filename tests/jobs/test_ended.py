@@ -177,3 +177,24 @@ def test_jobs_of_another_namespace_are_not_there(lab, jobs):
     [held] = [*lease(jobs, limit=1), None][:1] if enqueue(jobs) else [None]
     assert complete(other, held.token).fenced
     assert state(jobs, held.token.job_id) is S.RUNNING
+
+
+def test_dead_letters_are_counted_first_and_those_that_come_later_are_left_alone(jobs, clock):
+    fail(jobs, spec("old"), spec("old"), spec("other"))
+    clock.advance(MINUTE)
+    which = api.DeadFilter(text="old", ended_before_ms=clock.now)
+    fail(jobs, spec("old"))
+    assert jobs.redrive(api.RedriveRequest(which=which, count_only=True)).count == 2
+    assert jobs.dismiss(api.DismissRequest(which=which, count_only=True)).dismissed == 2
+    assert len(dead(jobs)) == 4
+    first_at = clock.now + 5 * MINUTE
+    reply = jobs.redrive(api.RedriveRequest(which=which, per_second=1, first_at_ms=first_at))
+    assert [get(jobs, one).job.run_at_ms - first_at for one in reply.job_ids] == [0, 1_000]
+    assert (reply.count, reply.more, len(dead(jobs))) == (2, False, 2)
+
+
+def test_a_letter_that_is_named_twice_is_redriven_once(jobs):
+    [old] = fail(jobs, spec("one"))
+    which = api.DeadFilter(job_ids=[old, old[:20]])
+    assert jobs.redrive(api.RedriveRequest(which=which, count_only=True)).count == 1
+    assert len(jobs.redrive(api.RedriveRequest(which=which)).job_ids) == 1

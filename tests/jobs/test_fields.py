@@ -17,6 +17,7 @@ from pyqwest.testing import ASGITransport
 
 from loam_lab.errors import Conflict, Fenced, Invalid, LoamError, NotFound, Unauthenticated
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import schedules_pb as schedules
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import Jobs
 from loam_lab.server.app import application
@@ -190,6 +191,7 @@ OTHER = [
     ("purge_queue", api.PurgeQueueRequest(name="q", limit=1_001), Invalid, "limit is 1,001"),
     ("retry", api.RetryRequest(job_id=UNKNOWN), NotFound, "no job"),
     ("retry", api.RetryRequest(job_id=UNKNOWN, payload=b"[]"), Invalid, "must be a JSON object"),
+    ("redrive", api.RedriveRequest(first_at_ms=-1), Invalid, "first_at_ms"),
     ("redrive", api.RedriveRequest(limit=1_001), Invalid, "limit is 1,001"),
     ("redrive", api.RedriveRequest(which=api.DeadFilter(job_ids=[UNKNOWN])), NotFound, "no job"),
     ("dismiss", api.DismissRequest(limit=1_001), Invalid, "limit is 1,001"),
@@ -205,7 +207,28 @@ OTHER = [
     ("put_blob", api.PutBlobRequest(token=TOKEN, content=b"x"), Fenced, "no such job"),
     ("get_blob", api.GetBlobRequest(job_id=UNKNOWN, sha256="x"), Invalid, "SHA-256"),
     ("get_blob", api.GetBlobRequest(job_id=UNKNOWN, sha256="0" * 64), NotFound, "no job"),
+    ("submit_engine_job", api.SubmitEngineJobRequest(engine="sparc", source="1"), Invalid, "no engine 'sparc'"),
+    ("submit_engine_job", api.SubmitEngineJobRequest(engine="spark", source="x ="), Invalid, "source, line 1"),
     ("shutdown", api.ShutdownRequest(), Conflict, "not ended by a call"),
+    ("create_schedule", schedules.CreateScheduleRequest(), Invalid, "takes one of cron, every and at"),
+    ("list_schedules", schedules.ListSchedulesRequest(limit=1_001), Invalid, "limit is 1,001"),
+    ("list_schedules", schedules.ListSchedulesRequest(after="x"), Invalid, "after 'x'"),
+    ("get_schedule", schedules.GetScheduleRequest(), Invalid, "schedule_id is empty"),
+    ("get_schedule", schedules.GetScheduleRequest(schedule_id=UNKNOWN), NotFound, "no schedule"),
+    ("edit_schedule", schedules.EditScheduleRequest(schedule_id=UNKNOWN, name=" "), Invalid, "name is empty"),
+    ("edit_schedule", schedules.EditScheduleRequest(schedule_id=UNKNOWN, follows_file=True), Invalid, "send both"),
+    ("pause_schedule", schedules.PauseScheduleRequest(schedule_id=UNKNOWN), NotFound, "no schedule"),
+    ("resume_schedule", schedules.ResumeScheduleRequest(schedule_id=UNKNOWN), NotFound, "no schedule"),
+    ("trigger_schedule", schedules.TriggerScheduleRequest(params=b"[]"), Invalid, "must be a JSON object"),
+    ("trigger_schedule", schedules.TriggerScheduleRequest(params=b'{"a-b": 1}'), Invalid, "not a parameter name"),
+    ("delete_schedule", schedules.DeleteScheduleRequest(schedule_id=UNKNOWN), NotFound, "no schedule"),
+    ("preview_schedule", schedules.PreviewScheduleRequest(count=1_001), Invalid, "count is 1,001"),
+    ("preview_schedule", schedules.PreviewScheduleRequest(after_ms=HUGE), Invalid, "after_ms"),
+    ("backfill", schedules.BackfillRequest(from_ms=2, to_ms=1), Invalid, "to is before from"),
+    ("backfill", schedules.BackfillRequest(concurrency=101), Invalid, "concurrency is 101"),
+    ("cancel_backfill", schedules.CancelBackfillRequest(backfill_id="x"), NotFound, "no backfill 'x'"),
+    ("list_ticks", schedules.ListTicksRequest(limit=1_001), Invalid, "limit is 1,001"),
+    ("inspect_notebook", schedules.InspectNotebookRequest(content=b"x"), Invalid, "it is not JSON"),
 ]  # fmt: skip
 
 
@@ -234,6 +257,10 @@ def test_every_unary_operation_has_a_row(lab):
         ("output", api.OutputChunk(output=b"[]"), "must be a JSON object"),
         ("write_started", api.WriteStarted(), "write_id is empty"),
         ("write_started", api.WriteStarted(write_id="w" * 101), "write_id has 101"),
+        ("cell", pb.Cell(index=100_001), "cell.index is 100,001"),
+        ("cell", pb.Cell(took_ms=-1), "cell.took_ms"),
+        ("artifact", pb.Artifact(), "artifact.name is empty"),
+        ("artifact", pb.Artifact(name="x", sha256="y"), "SHA-256"),
     ],
 )
 def test_a_report_that_makes_no_sense_is_refused(lab, jobs, what, value, said):

@@ -2,6 +2,7 @@
 
 import pytest
 from asking import MINUTE, attached, complete, ended, enqueue, events, expire, extend, get, lease, report, spec, state
+from protobuf import Oneof
 
 from loam_lab.core import lifecycle
 from loam_lab.core.job import Job, RetryPolicy, State
@@ -274,6 +275,32 @@ def test_core_refuses_what_the_table_does_not_allow():
         lifecycle.lease(job, worker="a", lease_ms=1, now=1)
     with pytest.raises(Conflict, match="already succeeded"):
         lifecycle.request_cancel(job, actor="me", now=1)
+
+
+def test_a_repeated_lease_gets_the_first_answer_whatever_came_after(jobs, clock):
+    enqueue(jobs, *[spec("a", engine="spark"), spec("b", timeout_ms=5, headers={"trace": "1"})])
+    first = lease(jobs, limit=2, request_id="l1")
+    clock.advance(40)
+    complete(jobs, first[0].token, "released")
+    complete(jobs, first[1].token)
+    lease(jobs, worker="other")
+    assert lease(jobs, limit=2, request_id="l1") == first
+
+
+def test_a_repeated_enqueue_under_a_lease_gets_its_lease_again(jobs):
+    request = api.EnqueueRequest(request_id="e", jobs=[spec()], lease_to=api.LeaseTo(worker="k", attached=True))
+    first = list(jobs.enqueue(request).leases)
+    assert first
+    assert list(jobs.enqueue(request).leases) == first
+
+
+def test_an_end_that_is_said_twice_in_one_call_counts_once(jobs):
+    [job_id] = enqueue(jobs)
+    [held] = lease(jobs)
+    said = api.Completion(token=held.token, how=Oneof("succeeded", b"1"))
+    results = jobs.complete(api.CompleteRequest(completions=[said, said])).results
+    assert [result.fenced for result in results] == [False, True]
+    assert get(jobs, job_id).outcome.result == b"1"
 
 
 def test_repeated_requests_get_the_first_answer(jobs):

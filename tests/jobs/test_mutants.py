@@ -36,8 +36,8 @@ MUTANTS = {
     "answer before commit": (
         "store/sqlite.py",
         '            self._failpoint("before_commit")\n',
-        """            for future, result in done:
-                future.set_result(result)
+        """            for answer, result in done:
+                answer(result)
             done = []
             self._failpoint("before_commit")
 """,

@@ -1,11 +1,15 @@
 """Queues: pause, limits, turns between tenants, rates, depth, signals, purge."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from asking import MINUTE, SECOND, complete, enqueue, expire, get, lease, spec, state
 
 from loam_lab.errors import Exhausted, Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.store.sqlite import wall_clock
+from loam_lab.testing import Lab
 
 S = pb.JobState
 
@@ -186,3 +190,55 @@ def test_a_lost_attempt_frees_its_place(lab, jobs):
     [held] = lease(jobs, limit=5)
     expire(lab, held.token)
     assert len(lease(jobs, limit=5)) == 1
+
+
+def waiting_lease(lab, **more):
+    """A Lease that waits, in a thread of its own; its future has the leases."""
+    request = api.LeaseRequest(worker="w", queues=["default"], wait_ms=20_000, limit=5, request_id="waits", **more)
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(lambda: list(lab.jobs.lease(request).leases))
+    pool.shutdown(wait=False)
+    with pytest.raises(TimeoutError):
+        future.result(0.2)
+    return future
+
+
+def test_a_waiting_lease_is_woken_when_a_place_is_free(jobs, lab):
+    enqueue(jobs, spec("one"), spec("two"))
+    set_queue(jobs, max_running=1)
+    [held] = lease(jobs)
+    future = waiting_lease(lab)
+    complete(jobs, held.token)
+    assert [one.job.task.name for one in future.result(5)] == ["two"]
+
+
+def test_a_waiting_lease_is_woken_when_a_place_of_the_server_is_free(tmp_path):
+    lab = Lab(tmp_path, max_running=1)
+    try:
+        enqueue(lab.jobs, spec("one", queue="other"), spec("two"))
+        [held] = lease(lab.jobs, queue="other")
+        future = waiting_lease(lab)
+        complete(lab.jobs, held.token, "released")
+        assert [one.job.task.name for one in future.result(5)] == ["two"]
+    finally:
+        lab.close()
+
+
+def test_a_waiting_lease_is_woken_when_the_rate_allows_one_more(tmp_path):
+    lab = Lab(tmp_path, clock=wall_clock)
+    try:
+        enqueue(lab.jobs, *(spec(str(n)) for n in range(3)))
+        set_queue(lab.jobs, rate=2, rate_per_ms=1_000)
+        assert len(lease(lab.jobs, limit=5)) == 2
+        future = waiting_lease(lab)
+        assert len(future.result(5)) == 1
+    finally:
+        lab.close()
+
+
+def test_a_waiting_lease_is_woken_when_its_queue_goes_on(jobs, lab):
+    enqueue(jobs, spec("one"))
+    set_queue(jobs, paused=True)
+    future = waiting_lease(lab)
+    set_queue(jobs, paused=False)
+    assert len(future.result(5)) == 1

@@ -1,7 +1,7 @@
 """Retention by age, count and bytes: never a live run, a tombstone for each, in batches."""
 
 import pytest
-from asking import MINUTE, complete, enqueue, lease, report, spec, state
+from asking import MINUTE, complete, enqueue, events, lease, report, spec, state
 
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -63,6 +63,20 @@ def test_by_bytes(keeping):
         lab.clock.advance(MINUTE)
     lab.scheduler.tidy()
     assert 0 < len(kept(lab)) <= 250
+
+
+def test_old_events_go_by_age_and_by_count(keeping):
+    lab = keeping(event_age_ms=7 * DAY, event_count=10)
+    run(lab, 2)
+    lab.clock.advance(7 * DAY + 1)
+    run(lab, 1)
+    young = events(lab)[-3:]
+    lab.scheduler.tidy()
+    assert events(lab) == young
+    for _ in range(3):
+        run(lab, 900)
+    lab.scheduler.tidy()
+    assert len(events(lab)) == 10
 
 
 def test_live_runs_are_never_touched(keeping):

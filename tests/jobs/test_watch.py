@@ -7,6 +7,7 @@ from protobuf import Oneof
 from loam_lab.errors import Invalid, NotFound
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server.look import Place
 from loam_lab.store import retention
 from loam_lab.testing import Lab
 
@@ -62,12 +63,89 @@ def test_a_watch_of_one_job_or_of_some_kinds(lab, jobs):
 def test_removed_events_are_an_explicit_gap(lab, jobs):
     busy(jobs)
     cursor = int(events(lab)[2].cursor)
-    lab.store.write(lambda tx: retention.forget_events(tx, lab.clock.now + 1, 6))
+    lab.store.write(lambda tx: retention.forget_events(tx, retention.Policy(event_count=9), 100))
     reply, start = lab.service.watch_start(api.WatchRequest(after=str(cursor)), Caller())
     assert reply.gap
-    assert start == int(events(lab)[-1].cursor)
+    assert start.cursor == int(events(lab)[-1].cursor)
     reply, _ = lab.service.watch_start(api.WatchRequest(after=events(lab)[0].cursor), Caller())
     assert not reply.gap
+
+
+def test_a_watcher_that_is_behind_is_told_of_a_gap_too(lab, jobs):
+    busy(jobs)
+    behind = Place(int(events(lab)[0].cursor))
+    lab.store.write(lambda tx: retention.forget_events(tx, retention.Policy(event_count=9), 100))
+    reply, there = lab.service.watch_next(api.WatchRequest(), Caller(), behind)
+    assert (reply.gap, reply.events, reply.cursor) == (True, [], events(lab)[-1].cursor)
+    assert not lab.service.watch_next(api.WatchRequest(), Caller(), there)[0].gap
+
+
+def test_a_log_that_was_dropped_as_a_whole_is_a_gap(lab, jobs):
+    busy(jobs)
+    cursor = events(lab)[3].cursor
+    lab.clock.advance(2)
+    lab.store.write(lambda tx: retention.forget_events(tx, retention.Policy(event_age_ms=1), 100))
+    assert events(lab) == []
+    assert lab.service.watch_start(api.WatchRequest(after=cursor), Caller())[0].gap
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_a_watcher_finds_no_hole_where_a_job_was_deleted(lab, jobs, purge):
+    """Its events keep their places, without their words, and the deletion is an event."""
+    token = attached(jobs)
+    report(jobs, token, "progress", pb.Progress(text="hunter2"))
+    complete(jobs, token, "failed", message="hunter2")
+    busy(jobs, 1)
+    before = events(lab)
+
+    jobs.delete(api.DeleteRequest(job_ids=[token.job_id], purge=purge))
+
+    found = events(lab)
+    assert [(e.cursor, e.kind, e.job_id) for e in found[:-1]] == [(e.cursor, e.kind, e.job_id) for e in before]
+    assert (found[-1].kind, found[-1].job_id, found[-1].actor) == (K.DELETED, token.job_id, "tester")
+    assert "hunter2" not in "".join(event.to_json() for event in found)
+    assert {event.actor for event in found[:-1] if event.job_id == token.job_id} == (
+        {""} if purge else {"", "tester", "kernel-1"}
+    )
+
+
+def test_a_new_job_in_the_place_of_a_purged_one_has_its_own_events(lab, jobs):
+    [old] = enqueue(jobs)
+    complete(jobs, lease(jobs)[0].token)
+    jobs.delete(api.DeleteRequest(job_ids=[old], purge=True))
+    [new] = enqueue(jobs)
+    assert [event.kind for event in events(lab, job_id=new)] == [K.ENQUEUED]
+
+
+def test_a_watch_of_one_job_has_its_outputs_as_they_come(lab, jobs):
+    token = attached(jobs)
+    request = api.WatchRequest(job_id=token.job_id, after="0", outputs=True)
+    watching = lab.service.watch(request, Caller())
+    next(watching)
+    assert len(next(watching).events) == 2
+    report(jobs, token, "output", api.OutputChunk(index=0, output=b'{"n": 0}'))
+    reply = next(watching)
+    assert ([output.output for output in reply.outputs], reply.events) == ([b'{"n": 0}'], [])
+    watching.close()
+    with pytest.raises(Invalid, match="give its job_id"):
+        next(lab.service.watch(api.WatchRequest(outputs=True), Caller()))
+
+
+def test_the_end_is_not_told_before_the_last_words(lab, jobs):
+    token = attached(jobs)
+    for index in range(120):
+        report(jobs, token, "output", api.OutputChunk(index=index, output=b'{"n": %d}' % index))
+    complete(jobs, token)
+    place, request = Place(0), api.WatchRequest(job_id=token.job_id, outputs=True)
+    printed = 0
+    while True:
+        reply, place = lab.service.watch_next(request, Caller(), place)
+        printed += len(reply.outputs)
+        if any(event.kind is K.ENDED for event in reply.events):
+            break
+    assert printed == 120
+    request.outputs_after = place.output
+    assert lab.service.watch_start(request, Caller())[1].output == place.output
 
 
 def test_a_cursor_from_the_future_is_a_gap_and_nonsense_is_refused(lab):

@@ -251,8 +251,9 @@ def test_an_empty_cell_is_an_empty_run(kernel, home):
         ("--rows 0", "--rows"),
         ("--name 'open", "No closing quotation"),
         ("--name ''", "--name"),
-        ("--detach", "detached cells are not there yet"),
-        ("--retries=3", "retries are for detached runs"),
+        ("--retries=3", "retries are for runs in a worker. Add --detach"),
+        ("--in a,b", "the notebook's variables"),
+        ("-o a", "the notebook's already"),
         ("extra", "extra"),
     ],
 )

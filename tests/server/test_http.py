@@ -1,5 +1,6 @@
 """The contract as anyone speaks it: HTTP and JSON, with a token."""
 
+import base64
 import json
 import re
 import shutil
@@ -127,3 +128,40 @@ def test_the_curl_line_of_the_docs_works(home):
     )
     assert said.returncode == 0, said.stderr
     assert '"state":"READY"' in said.stdout.replace(" ", "") or '"jobs":[' in said.stdout.replace(" ", "")
+
+
+def test_a_program_is_submitted_as_text_and_runs(home):
+    body = {
+        "request_id": str(uuid.uuid4()),
+        "engine": "spark",
+        "source": "print('counted', spark.range(params['n']).count())\n",
+        "params": base64.b64encode(b'{"n": 7}').decode(),
+        "job": {"tags": ["by-hand"]},
+    }
+    status, accepted = ask(home, "SubmitEngineJob", body)
+    assert status == 200
+    assert ask(home, "SubmitEngineJob", body) == (200, accepted)
+    found = home.ended(accepted["job_id"])
+    assert (found.job.state.name, found.job.tags, found.job.task.name) == ("SUCCEEDED", ["by-hand"], "program.py")
+    assert home.text(accepted["job_id"]) == "counted 7\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"source": "x = 1\nif x:\nprint(x)\n"}, "source, line 3: expected an indented block"),
+        ({"source": " "}, "source is empty"),
+        ({"engine": "sparc"}, "no engine 'sparc' takes programs here; known: spark"),
+        ({"params": base64.b64encode(b"[1]").decode()}, "params must be a JSON object"),
+        ({"params": base64.b64encode(b'{"a b": 1}').decode()}, "'a b' is not a parameter name"),
+        ({"python": "/no/python"}, "python '/no/python' is not an interpreter"),
+        ({"cwd": "/no/folder"}, "cwd '/no/folder' is not a folder"),
+        ({"job": {"task": {"engine": "spark"}}}, "leave it out"),
+        ({"job": {"queue": "no/queue"}}, "'no/queue' is not a name"),
+    ],
+)
+def test_a_program_that_cannot_run_is_refused_with_what_is_wrong(home, more, words):
+    body = {"request_id": str(uuid.uuid4()), "engine": "spark", "source": "print(1)\n", **more}
+    status, said = ask(home, "SubmitEngineJob", body)
+    assert (status, said["code"]) == (400, "invalid_argument")
+    assert words in said["message"]

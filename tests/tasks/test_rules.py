@@ -63,7 +63,7 @@ def test_arguments_arrive_as_json_carries_them(lab):
     assert json.loads(held.job.task.payload) == {
         "arguments": {"first": 1, "more": [[2], [3]], "last": 4, "rest": {"other": {"x": None}}}
     }
-    assert held.job.id == sent.id
+    assert held.token.job_id == sent.id
     ended = _run(held.job.task.name, held.job.task.payload)
     assert json.loads(ended.result) == [1, [[2], [3]], 4, {"other": {"x": None}}]
 

@@ -111,7 +111,7 @@ def test_a_killed_child_is_lost_and_the_file_runs_once_more(home):
 
     assert (found.job.state, ends(found)) == (S.SUCCEEDED, [End.LOST, End.ATTEMPT_SUCCEEDED])
     assert "signal 9, likely out of memory" in found.attempts[0].failure.message
-    assert re.search(r"ran 2 times: lost after .*, succeeded after ", home.here("run", "show", run_id).out)
+    assert re.search(r"ran twice: lost after .*, succeeded after ", home.here("run", "show", run_id).out)
     assert "again" in home.text(run_id)
 
 

@@ -9,7 +9,8 @@ from loam_lab.engines.base import Progress
 from loam_lab.errors import Fenced, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.testing import Lab
-from loam_lab.worker.relay import MAX_OUTPUT_BYTES, Relay
+from loam_lab.worker.kept import MAX_OUTPUT_BYTES
+from loam_lab.worker.relay import Relay
 
 
 class LosesAnswers:

@@ -34,6 +34,10 @@ export function applyEvent(job: Job, event: Event): Job {
     case EventKind.DISMISSED:
     case EventKind.REDRIVEN:
       return { ...next, deadLetter: false };
+    case EventKind.DELETED:
+      return { ...next, tombstone: true, deadLetter: false };
+    case EventKind.SCHEDULE_CHANGED:
+      return job;
     case EventKind.ENQUEUED:
     case EventKind.DUE:
     case EventKind.RESUMED:
@@ -50,12 +54,12 @@ export function applyEvent(job: Job, event: Event): Job {
 
 /** An outcome is recorded once: what says otherwise is late. */
 function isAfterEnd(event: Event): boolean {
-  return event.kind === EventKind.DISMISSED || event.kind === EventKind.REDRIVEN;
+  return [EventKind.DISMISSED, EventKind.REDRIVEN, EventKind.DELETED].includes(event.kind);
 }
 
 /** Whether more than the event says has changed, so that the run is worth reading again. */
 export function isStale(event: Event): boolean {
-  return event.kind !== EventKind.PROGRESSED && event.kind !== EventKind.TABLE_WRITTEN;
+  return ![EventKind.PROGRESSED, EventKind.TABLE_WRITTEN, EventKind.SCHEDULE_CHANGED].includes(event.kind);
 }
 
 /** A kind of a newer server changes the state; one that was forgotten here does not compile. */

@@ -10,7 +10,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import ensure_async
 from tornado import web
 
-from loam_lab.cli.runs import file_spec
+from loam_lab.cli import runs, submission
 from loam_lab.errors import LoamError
 from loam_lab.lab.extension.calls import LoamHandler
 
@@ -25,7 +25,7 @@ class JobHandler(LoamHandler):
         path = self.get_query_argument("path")
         try:
             file = await self._file(path)
-            spec = await asyncio.to_thread(file_spec, file, cwd=file.parent)
+            spec = await asyncio.to_thread(runs.spec_of, file, submission.Options(), cwd=file.parent)
         except LoamError as error:
             self.refuse("invalid_argument", str(error))
             return

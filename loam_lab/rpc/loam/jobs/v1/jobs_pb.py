@@ -292,6 +292,8 @@ class Lease(Message[_LeaseFields]):
             bool cancel_requested = 3;
             ```
         job:
+            what its holder needs; of a task only task, attempts, timeout_ms and headers
+
             ```proto
             optional loam.jobs.v1.Job job = 4;
             ```
@@ -1102,7 +1104,7 @@ class Queue(Message[_QueueFields]):
         wait_p50_ms: int
         wait_p99_ms: int
 
-_EventFields: TypeAlias = Literal["cursor", "at_ms", "job_id", "kind", "state", "hold", "epoch", "actor", "progress", "snapshot", "message", "run_at_ms"]
+_EventFields: TypeAlias = Literal["cursor", "at_ms", "job_id", "kind", "state", "hold", "epoch", "actor", "progress", "snapshot", "message", "run_at_ms", "schedule_id"]
 
 class Event(Message[_EventFields]):
     """
@@ -1161,9 +1163,15 @@ class Event(Message[_EventFields]):
             ```proto
             int64 run_at_ms = 12;
             ```
+        schedule_id:
+            with SCHEDULE_CHANGED
+
+            ```proto
+            string schedule_id = 13;
+            ```
     """
 
-    __slots__ = ("cursor", "at_ms", "job_id", "kind", "state", "hold", "epoch", "actor", "progress", "snapshot", "message", "run_at_ms")
+    __slots__ = ("cursor", "at_ms", "job_id", "kind", "state", "hold", "epoch", "actor", "progress", "snapshot", "message", "run_at_ms", "schedule_id")
 
     if TYPE_CHECKING:
 
@@ -1182,6 +1190,7 @@ class Event(Message[_EventFields]):
             snapshot: Snapshot | None = None,
             message: str = "",
             run_at_ms: int = 0,
+            schedule_id: str = "",
         ) -> None:
             pass
 
@@ -1197,6 +1206,135 @@ class Event(Message[_EventFields]):
         snapshot: Snapshot | None
         message: str
         run_at_ms: int
+        schedule_id: str
+
+_CellFields: TypeAlias = Literal["index", "title", "state", "started_at_ms", "took_ms", "error"]
+
+class Cell(Message[_CellFields]):
+    """
+    A code cell of a notebook's run.
+
+    ```proto
+    message loam.jobs.v1.Cell
+    ```
+
+    Attributes:
+        index:
+            among all cells of the executed notebook, from 0
+
+            ```proto
+            uint32 index = 1;
+            ```
+        title:
+            its first line
+
+            ```proto
+            string title = 2;
+            ```
+        state:
+            ```proto
+            loam.jobs.v1.CellState state = 3;
+            ```
+        started_at_ms:
+            ```proto
+            int64 started_at_ms = 4;
+            ```
+        took_ms:
+            ```proto
+            int64 took_ms = 5;
+            ```
+        error:
+            one line
+
+            ```proto
+            string error = 6;
+            ```
+    """
+
+    __slots__ = ("index", "title", "state", "started_at_ms", "took_ms", "error")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            index: int = 0,
+            title: str = "",
+            state: CellState | None = None,
+            started_at_ms: int = 0,
+            took_ms: int = 0,
+            error: str = "",
+        ) -> None:
+            pass
+
+        index: int
+        title: str
+        state: CellState
+        started_at_ms: int
+        took_ms: int
+        error: str
+
+_ArtifactFields: TypeAlias = Literal["name", "kind", "path", "sha256", "size_bytes", "kept"]
+
+class Artifact(Message[_ArtifactFields]):
+    """
+    What a run read or left, by name. A repeat of the name replaces it.
+
+    ```proto
+    message loam.jobs.v1.Artifact
+    ```
+
+    Attributes:
+        name:
+            ```proto
+            string name = 1;
+            ```
+        kind:
+            ```proto
+            loam.jobs.v1.ArtifactKind kind = 2;
+            ```
+        path:
+            ```proto
+            string path = 3;
+            ```
+        sha256:
+            ```proto
+            string sha256 = 4;
+            ```
+        size_bytes:
+            ```proto
+            uint64 size_bytes = 5;
+            ```
+        kept:
+            GetBlob has its content
+
+            ```proto
+            bool kept = 6;
+            ```
+    """
+
+    __slots__ = ("name", "kind", "path", "sha256", "size_bytes", "kept")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str = "",
+            kind: ArtifactKind | None = None,
+            path: str = "",
+            sha256: str = "",
+            size_bytes: int = 0,
+            kept: bool = False,
+        ) -> None:
+            pass
+
+        name: str
+        kind: ArtifactKind
+        path: str
+        sha256: str
+        size_bytes: int
+        kept: bool
 
 class JobState(Enum):
     """
@@ -1437,6 +1575,18 @@ class EventKind(Enum):
             ```proto
             REDRIVEN = 14
             ```
+        DELETED:
+            what it held is gone; its earlier events stay, without words
+
+            ```proto
+            DELETED = 15
+            ```
+        SCHEDULE_CHANGED:
+            `schedule_id` was created, edited, paused, resumed, deleted, or missed ticks: see `message`
+
+            ```proto
+            SCHEDULE_CHANGED = 16
+            ```
     """
 
     UNSPECIFIED = 0
@@ -1454,10 +1604,87 @@ class EventKind(Enum):
     ATTEMPT_LOST = 12
     DISMISSED = 13
     REDRIVEN = 14
+    DELETED = 15
+    SCHEDULE_CHANGED = 16
+
+class CellState(Enum):
+    """
+    ```proto
+    enum loam.jobs.v1.CellState
+    ```
+
+    Attributes:
+        CELL_WAITING:
+            ```proto
+            CELL_WAITING = 0
+            ```
+        CELL_RUNNING:
+            ```proto
+            CELL_RUNNING = 1
+            ```
+        CELL_OK:
+            ```proto
+            CELL_OK = 2
+            ```
+        CELL_FAILED:
+            ```proto
+            CELL_FAILED = 3
+            ```
+        CELL_REPLAYED:
+            its recorded step was restored, it was not run
+
+            ```proto
+            CELL_REPLAYED = 4
+            ```
+        CELL_SKIPPED:
+            the run ended before it
+
+            ```proto
+            CELL_SKIPPED = 5
+            ```
+    """
+
+    CELL_WAITING = 0
+    CELL_RUNNING = 1
+    CELL_OK = 2
+    CELL_FAILED = 3
+    CELL_REPLAYED = 4
+    CELL_SKIPPED = 5
+
+class ArtifactKind(Enum):
+    """
+    ```proto
+    enum loam.jobs.v1.ArtifactKind
+    ```
+
+    Attributes:
+        ARTIFACT_FILE:
+            written below the working directory; not copied
+
+            ```proto
+            ARTIFACT_FILE = 0
+            ```
+        ARTIFACT_NOTEBOOK:
+            the executed notebook
+
+            ```proto
+            ARTIFACT_NOTEBOOK = 1
+            ```
+        ARTIFACT_SOURCE:
+            what ran, with its hash; `path` is where it was taken from
+
+            ```proto
+            ARTIFACT_SOURCE = 2
+            ```
+    """
+
+    ARTIFACT_FILE = 0
+    ARTIFACT_NOTEBOOK = 1
+    ARTIFACT_SOURCE = 2
 
 
 _DESC = file_desc(
-    b'\n\x17loam/jobs/v1/jobs.proto\x12\x0cloam.jobs.v1"L\n\x04Task\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"\xc1\x01\n\x0bRetryPolicy\x12&\n\x0cmax_attempts\x18\x01 \x01(\rH\x00R\x0bmaxAttempts\x88\x01\x01\x12\x1e\n\x08max_lost\x18\x02 \x01(\rH\x01R\x07maxLost\x88\x01\x01\x12\x17\n\x07base_ms\x18\x03 \x01(\x03R\x06baseMs\x12\x15\n\x06cap_ms\x18\x04 \x01(\x03R\x05capMs\x12\x1c\n\nmax_age_ms\x18\x05 \x01(\x03R\x08maxAgeMsB\x0f\n\r_max_attemptsB\x0b\n\t_max_lost"\xce\x03\n\x07JobSpec\x12&\n\x04task\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x03 \x01(\x11R\x08priority\x12\x1a\n\trun_at_ms\x18\x04 \x01(\x03R\x07runAtMs\x12/\n\x05retry\x18\x05 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12<\n\x07headers\x18\x07 \x03(\x0b2".loam.jobs.v1.JobSpec.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x08 \x03(\tR\x04tags\x12\x10\n\x03key\x18\t \x01(\tR\x03key\x12\x1c\n\nkey_for_ms\x18\n \x01(\x03R\x08keyForMs\x12\x1b\n\tlimit_key\x18\x0b \x01(\tR\x08limitKey\x12"\n\rexpires_at_ms\x18\x0c \x01(\x03R\x0bexpiresAtMs\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"9\n\nLeaseToken\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch"\xd4\x01\n\x05Lease\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12#\n\x03job\x18\x04 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x12%\n\x0eengine_session\x18\x05 \x01(\tR\rengineSession"\x99\x01\n\x07Failure\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12\x1c\n\ttraceback\x18\x03 \x01(\tR\ttraceback\x12\x1c\n\tpermanent\x18\x04 \x01(\x08R\tpermanent\x12$\n\x0eretry_after_ms\x18\x05 \x01(\x03R\x0cretryAfterMs"\xa8\x01\n\x08Progress\x12\x1f\n\x08fraction\x18\x01 \x01(\x01H\x00R\x08fraction\x88\x01\x01\x12\x12\n\x04text\x18\x02 \x01(\tR\x04text\x12\x17\n\x04done\x18\x03 \x01(\x04H\x01R\x04done\x88\x01\x01\x12\x19\n\x05total\x18\x04 \x01(\x04H\x02R\x05total\x88\x01\x01\x12\x13\n\x05at_ms\x18\x05 \x01(\x03R\x04atMsB\x0b\n\t_fractionB\x07\n\x05_doneB\x08\n\x06_total"\x98\x02\n\x08Snapshot\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x1f\n\x0bsnapshot_id\x18\x02 \x01(\tR\nsnapshotId\x12\x1b\n\tparent_id\x18\x03 \x01(\tR\x08parentId\x12\x1c\n\toperation\x18\x04 \x01(\tR\toperation\x12\x18\n\x07summary\x18\x05 \x01(\x0cR\x07summary\x12&\n\x0fcommitted_at_ms\x18\x06 \x01(\x03R\rcommittedAtMs\x12)\n\x05claim\x18\x07 \x01(\x0e2\x13.loam.jobs.v1.ClaimR\x05claim\x12-\n\x04runs\x18\x08 \x03(\x0b2\x19.loam.jobs.v1.SnapshotRunR\x04runs"N\n\x0bSnapshotRun\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name"\xf4\x01\n\x07Attempt\x12\x14\n\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x1e\n\x0bended_at_ms\x18\x04 \x01(\x03R\tendedAtMs\x12*\n\x03end\x18\x05 \x01(\x0e2\x18.loam.jobs.v1.AttemptEndR\x03end\x12/\n\x07failure\x18\x06 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure\x12\x1a\n\x08versions\x18\x07 \x01(\tR\x08versions"\xd3\x01\n\x07Outcome\x12,\n\x05state\x18\x01 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12/\n\x07failure\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure\x12\x13\n\x05at_ms\x18\x04 \x01(\x03R\x04atMs\x12\x14\n\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\x90\x08\n\x03Job\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12,\n\x05state\x18\x02 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x03 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12)\n\x10cancel_requested\x18\x04 \x01(\x08R\x0fcancelRequested\x12\x1a\n\x08attached\x18\x05 \x01(\x08R\x08attached\x12&\n\x04task\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x07 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x08 \x01(\x11R\x08priority\x12\x14\n\x05actor\x18\t \x01(\tR\x05actor\x12"\n\rcreated_at_ms\x18\n \x01(\x03R\x0bcreatedAtMs\x12\x1a\n\trun_at_ms\x18\x0b \x01(\x03R\x07runAtMs\x12"\n\rstarted_at_ms\x18\x0c \x01(\x03R\x0bstartedAtMs\x12$\n\x0efinished_at_ms\x18\r \x01(\x03R\x0cfinishedAtMs\x12$\n\x0elease_until_ms\x18\x0e \x01(\x03R\x0cleaseUntilMs\x12\x16\n\x06worker\x18\x0f \x01(\tR\x06worker\x12\x14\n\x05epoch\x18\x10 \x01(\x04R\x05epoch\x12\x1a\n\x08attempts\x18\x11 \x01(\rR\x08attempts\x12/\n\x05retry\x18\x12 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x13 \x01(\x03R\ttimeoutMs\x128\n\x07headers\x18\x14 \x03(\x0b2\x1e.loam.jobs.v1.Job.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x15 \x03(\tR\x04tags\x12\x17\n\x07root_id\x18\x16 \x01(\tR\x06rootId\x12\x19\n\x08retry_of\x18\x17 \x01(\tR\x07retryOf\x122\n\x08progress\x18\x18 \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x12\x14\n\x05error\x18\x19 \x01(\tR\x05error\x12\x1b\n\tlimit_key\x18\x1a \x01(\tR\x08limitKey\x12"\n\rexpires_at_ms\x18\x1b \x01(\x03R\x0bexpiresAtMs\x12\x1f\n\x0bdead_letter\x18\x1c \x01(\x08R\ndeadLetter\x12\x1c\n\ttombstone\x18\x1d \x01(\x08R\ttombstone\x12\x1a\n\x08position\x18\x1e \x01(\rR\x08position\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"=\n\x04Blob\x12\x16\n\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x1d\n\nsize_bytes\x18\x02 \x01(\x04R\tsizeBytes"\xb2\x01\n\x0bQueueLimits\x12\x1f\n\x0bmax_running\x18\x01 \x01(\rR\nmaxRunning\x12-\n\x13max_running_per_key\x18\x02 \x01(\rR\x10maxRunningPerKey\x12\x1f\n\x0bmax_waiting\x18\x03 \x01(\rR\nmaxWaiting\x12\x12\n\x04rate\x18\x04 \x01(\rR\x04rate\x12\x1e\n\x0brate_per_ms\x18\x05 \x01(\rR\tratePerMs"\xa5\x03\n\x05Queue\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x121\n\x06limits\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limits\x12\x18\n\x07waiting\x18\x04 \x01(\x04R\x07waiting\x12\x1c\n\tscheduled\x18\x05 \x01(\x04R\tscheduled\x12\x18\n\x07running\x18\x06 \x01(\x04R\x07running\x12!\n\x0cdead_letters\x18\x07 \x01(\x04R\x0bdeadLetters\x12*\n\x11oldest_waiting_ms\x18\x08 \x01(\x03R\x0foldestWaitingMs\x120\n\x14succeeded_per_minute\x18\t \x01(\rR\x12succeededPerMinute\x12*\n\x11failed_per_minute\x18\n \x01(\rR\x0ffailedPerMinute\x12\x1e\n\x0bwait_p50_ms\x18\x0b \x01(\x03R\twaitP50Ms\x12\x1e\n\x0bwait_p99_ms\x18\x0c \x01(\x03R\twaitP99Ms"\x98\x03\n\x05Event\x12\x16\n\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x13\n\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x15\n\x06job_id\x18\x03 \x01(\tR\x05jobId\x12+\n\x04kind\x18\x04 \x01(\x0e2\x17.loam.jobs.v1.EventKindR\x04kind\x12,\n\x05state\x18\x05 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x06 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12\x14\n\x05epoch\x18\x07 \x01(\x04R\x05epoch\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x122\n\x08progress\x18\t \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x122\n\x08snapshot\x18\n \x01(\x0b2\x16.loam.jobs.v1.SnapshotR\x08snapshot\x12\x18\n\x07message\x18\x0b \x01(\tR\x07message\x12\x1a\n\trun_at_ms\x18\x0c \x01(\x03R\x07runAtMs*\x83\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07BLOCKED\x10\x01\x12\r\n\tSCHEDULED\x10\x02\x12\t\n\x05READY\x10\x03\x12\x0b\n\x07RUNNING\x10\x04\x12\r\n\tSUCCEEDED\x10\x05\x12\n\n\x06FAILED\x10\x06\x12\r\n\tCANCELLED\x10\x07*p\n\nAttemptEnd\x12\x08\n\x04OPEN\x10\x00\x12\x15\n\x11ATTEMPT_SUCCEEDED\x10\x01\x12\x12\n\x0eATTEMPT_FAILED\x10\x02\x12\x0c\n\x08RELEASED\x10\x03\x12\x15\n\x11ATTEMPT_CANCELLED\x10\x04\x12\x08\n\x04LOST\x10\x05*.\n\x04Hold\x12\x0b\n\x07NO_HOLD\x10\x00\x12\x0b\n\x07STALLED\x10\x01\x12\x0c\n\x08QUIETING\x10\x02*-\n\x05Claim\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0b\n\x07CERTAIN\x10\x01\x12\n\n\x06ONE_OF\x10\x02*\xfb\x01\n\tEventKind\x12\x1a\n\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x0c\n\x08ENQUEUED\x10\x01\x12\x07\n\x03DUE\x10\x02\x12\n\n\x06LEASED\x10\x03\x12\x0b\n\x07RESUMED\x10\x04\x12\x0e\n\nPROGRESSED\x10\x05\x12\x11\n\rTABLE_WRITTEN\x10\x06\x12\x0e\n\nGIVEN_BACK\x10\x07\x12\x0c\n\x08RETRYING\x10\x08\x12\x11\n\rLEASE_EXPIRED\x10\t\x12\x14\n\x10CANCEL_REQUESTED\x10\n\x12\t\n\x05ENDED\x10\x0b\x12\x10\n\x0cATTEMPT_LOST\x10\x0c\x12\r\n\tDISMISSED\x10\r\x12\x0c\n\x08REDRIVEN\x10\x0eb\x06proto3',
+    b'\n\x17loam/jobs/v1/jobs.proto\x12\x0cloam.jobs.v1"L\n\x04Task\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"\xc1\x01\n\x0bRetryPolicy\x12&\n\x0cmax_attempts\x18\x01 \x01(\rH\x00R\x0bmaxAttempts\x88\x01\x01\x12\x1e\n\x08max_lost\x18\x02 \x01(\rH\x01R\x07maxLost\x88\x01\x01\x12\x17\n\x07base_ms\x18\x03 \x01(\x03R\x06baseMs\x12\x15\n\x06cap_ms\x18\x04 \x01(\x03R\x05capMs\x12\x1c\n\nmax_age_ms\x18\x05 \x01(\x03R\x08maxAgeMsB\x0f\n\r_max_attemptsB\x0b\n\t_max_lost"\xce\x03\n\x07JobSpec\x12&\n\x04task\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x03 \x01(\x11R\x08priority\x12\x1a\n\trun_at_ms\x18\x04 \x01(\x03R\x07runAtMs\x12/\n\x05retry\x18\x05 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12<\n\x07headers\x18\x07 \x03(\x0b2".loam.jobs.v1.JobSpec.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x08 \x03(\tR\x04tags\x12\x10\n\x03key\x18\t \x01(\tR\x03key\x12\x1c\n\nkey_for_ms\x18\n \x01(\x03R\x08keyForMs\x12\x1b\n\tlimit_key\x18\x0b \x01(\tR\x08limitKey\x12"\n\rexpires_at_ms\x18\x0c \x01(\x03R\x0bexpiresAtMs\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"9\n\nLeaseToken\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch"\xd4\x01\n\x05Lease\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12#\n\x03job\x18\x04 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x12%\n\x0eengine_session\x18\x05 \x01(\tR\rengineSession"\x99\x01\n\x07Failure\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12\x1c\n\ttraceback\x18\x03 \x01(\tR\ttraceback\x12\x1c\n\tpermanent\x18\x04 \x01(\x08R\tpermanent\x12$\n\x0eretry_after_ms\x18\x05 \x01(\x03R\x0cretryAfterMs"\xa8\x01\n\x08Progress\x12\x1f\n\x08fraction\x18\x01 \x01(\x01H\x00R\x08fraction\x88\x01\x01\x12\x12\n\x04text\x18\x02 \x01(\tR\x04text\x12\x17\n\x04done\x18\x03 \x01(\x04H\x01R\x04done\x88\x01\x01\x12\x19\n\x05total\x18\x04 \x01(\x04H\x02R\x05total\x88\x01\x01\x12\x13\n\x05at_ms\x18\x05 \x01(\x03R\x04atMsB\x0b\n\t_fractionB\x07\n\x05_doneB\x08\n\x06_total"\x98\x02\n\x08Snapshot\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x1f\n\x0bsnapshot_id\x18\x02 \x01(\tR\nsnapshotId\x12\x1b\n\tparent_id\x18\x03 \x01(\tR\x08parentId\x12\x1c\n\toperation\x18\x04 \x01(\tR\toperation\x12\x18\n\x07summary\x18\x05 \x01(\x0cR\x07summary\x12&\n\x0fcommitted_at_ms\x18\x06 \x01(\x03R\rcommittedAtMs\x12)\n\x05claim\x18\x07 \x01(\x0e2\x13.loam.jobs.v1.ClaimR\x05claim\x12-\n\x04runs\x18\x08 \x03(\x0b2\x19.loam.jobs.v1.SnapshotRunR\x04runs"N\n\x0bSnapshotRun\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name"\xf4\x01\n\x07Attempt\x12\x14\n\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x1e\n\x0bended_at_ms\x18\x04 \x01(\x03R\tendedAtMs\x12*\n\x03end\x18\x05 \x01(\x0e2\x18.loam.jobs.v1.AttemptEndR\x03end\x12/\n\x07failure\x18\x06 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure\x12\x1a\n\x08versions\x18\x07 \x01(\tR\x08versions"\xd3\x01\n\x07Outcome\x12,\n\x05state\x18\x01 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12/\n\x07failure\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureR\x07failure\x12\x13\n\x05at_ms\x18\x04 \x01(\x03R\x04atMs\x12\x14\n\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\x90\x08\n\x03Job\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12,\n\x05state\x18\x02 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x03 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12)\n\x10cancel_requested\x18\x04 \x01(\x08R\x0fcancelRequested\x12\x1a\n\x08attached\x18\x05 \x01(\x08R\x08attached\x12&\n\x04task\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.TaskR\x04task\x12\x14\n\x05queue\x18\x07 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x08 \x01(\x11R\x08priority\x12\x14\n\x05actor\x18\t \x01(\tR\x05actor\x12"\n\rcreated_at_ms\x18\n \x01(\x03R\x0bcreatedAtMs\x12\x1a\n\trun_at_ms\x18\x0b \x01(\x03R\x07runAtMs\x12"\n\rstarted_at_ms\x18\x0c \x01(\x03R\x0bstartedAtMs\x12$\n\x0efinished_at_ms\x18\r \x01(\x03R\x0cfinishedAtMs\x12$\n\x0elease_until_ms\x18\x0e \x01(\x03R\x0cleaseUntilMs\x12\x16\n\x06worker\x18\x0f \x01(\tR\x06worker\x12\x14\n\x05epoch\x18\x10 \x01(\x04R\x05epoch\x12\x1a\n\x08attempts\x18\x11 \x01(\rR\x08attempts\x12/\n\x05retry\x18\x12 \x01(\x0b2\x19.loam.jobs.v1.RetryPolicyR\x05retry\x12\x1d\n\ntimeout_ms\x18\x13 \x01(\x03R\ttimeoutMs\x128\n\x07headers\x18\x14 \x03(\x0b2\x1e.loam.jobs.v1.Job.HeadersEntryR\x07headers\x12\x12\n\x04tags\x18\x15 \x03(\tR\x04tags\x12\x17\n\x07root_id\x18\x16 \x01(\tR\x06rootId\x12\x19\n\x08retry_of\x18\x17 \x01(\tR\x07retryOf\x122\n\x08progress\x18\x18 \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x12\x14\n\x05error\x18\x19 \x01(\tR\x05error\x12\x1b\n\tlimit_key\x18\x1a \x01(\tR\x08limitKey\x12"\n\rexpires_at_ms\x18\x1b \x01(\x03R\x0bexpiresAtMs\x12\x1f\n\x0bdead_letter\x18\x1c \x01(\x08R\ndeadLetter\x12\x1c\n\ttombstone\x18\x1d \x01(\x08R\ttombstone\x12\x1a\n\x08position\x18\x1e \x01(\rR\x08position\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"=\n\x04Blob\x12\x16\n\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x1d\n\nsize_bytes\x18\x02 \x01(\x04R\tsizeBytes"\xb2\x01\n\x0bQueueLimits\x12\x1f\n\x0bmax_running\x18\x01 \x01(\rR\nmaxRunning\x12-\n\x13max_running_per_key\x18\x02 \x01(\rR\x10maxRunningPerKey\x12\x1f\n\x0bmax_waiting\x18\x03 \x01(\rR\nmaxWaiting\x12\x12\n\x04rate\x18\x04 \x01(\rR\x04rate\x12\x1e\n\x0brate_per_ms\x18\x05 \x01(\rR\tratePerMs"\xa5\x03\n\x05Queue\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x121\n\x06limits\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limits\x12\x18\n\x07waiting\x18\x04 \x01(\x04R\x07waiting\x12\x1c\n\tscheduled\x18\x05 \x01(\x04R\tscheduled\x12\x18\n\x07running\x18\x06 \x01(\x04R\x07running\x12!\n\x0cdead_letters\x18\x07 \x01(\x04R\x0bdeadLetters\x12*\n\x11oldest_waiting_ms\x18\x08 \x01(\x03R\x0foldestWaitingMs\x120\n\x14succeeded_per_minute\x18\t \x01(\rR\x12succeededPerMinute\x12*\n\x11failed_per_minute\x18\n \x01(\rR\x0ffailedPerMinute\x12\x1e\n\x0bwait_p50_ms\x18\x0b \x01(\x03R\twaitP50Ms\x12\x1e\n\x0bwait_p99_ms\x18\x0c \x01(\x03R\twaitP99Ms"\xb9\x03\n\x05Event\x12\x16\n\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x13\n\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x15\n\x06job_id\x18\x03 \x01(\tR\x05jobId\x12+\n\x04kind\x18\x04 \x01(\x0e2\x17.loam.jobs.v1.EventKindR\x04kind\x12,\n\x05state\x18\x05 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state\x12&\n\x04hold\x18\x06 \x01(\x0e2\x12.loam.jobs.v1.HoldR\x04hold\x12\x14\n\x05epoch\x18\x07 \x01(\x04R\x05epoch\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x122\n\x08progress\x18\t \x01(\x0b2\x16.loam.jobs.v1.ProgressR\x08progress\x122\n\x08snapshot\x18\n \x01(\x0b2\x16.loam.jobs.v1.SnapshotR\x08snapshot\x12\x18\n\x07message\x18\x0b \x01(\tR\x07message\x12\x1a\n\trun_at_ms\x18\x0c \x01(\x03R\x07runAtMs\x12\x1f\n\x0bschedule_id\x18\r \x01(\tR\nscheduleId"\xb4\x01\n\x04Cell\x12\x14\n\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12-\n\x05state\x18\x03 \x01(\x0e2\x17.loam.jobs.v1.CellStateR\x05state\x12"\n\rstarted_at_ms\x18\x04 \x01(\x03R\x0bstartedAtMs\x12\x17\n\x07took_ms\x18\x05 \x01(\x03R\x06tookMs\x12\x14\n\x05error\x18\x06 \x01(\tR\x05error"\xad\x01\n\x08Artifact\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12.\n\x04kind\x18\x02 \x01(\x0e2\x1a.loam.jobs.v1.ArtifactKindR\x04kind\x12\x12\n\x04path\x18\x03 \x01(\tR\x04path\x12\x16\n\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x1d\n\nsize_bytes\x18\x05 \x01(\x04R\tsizeBytes\x12\x12\n\x04kept\x18\x06 \x01(\x08R\x04kept*\x83\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07BLOCKED\x10\x01\x12\r\n\tSCHEDULED\x10\x02\x12\t\n\x05READY\x10\x03\x12\x0b\n\x07RUNNING\x10\x04\x12\r\n\tSUCCEEDED\x10\x05\x12\n\n\x06FAILED\x10\x06\x12\r\n\tCANCELLED\x10\x07*p\n\nAttemptEnd\x12\x08\n\x04OPEN\x10\x00\x12\x15\n\x11ATTEMPT_SUCCEEDED\x10\x01\x12\x12\n\x0eATTEMPT_FAILED\x10\x02\x12\x0c\n\x08RELEASED\x10\x03\x12\x15\n\x11ATTEMPT_CANCELLED\x10\x04\x12\x08\n\x04LOST\x10\x05*.\n\x04Hold\x12\x0b\n\x07NO_HOLD\x10\x00\x12\x0b\n\x07STALLED\x10\x01\x12\x0c\n\x08QUIETING\x10\x02*-\n\x05Claim\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0b\n\x07CERTAIN\x10\x01\x12\n\n\x06ONE_OF\x10\x02*\x9e\x02\n\tEventKind\x12\x1a\n\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x0c\n\x08ENQUEUED\x10\x01\x12\x07\n\x03DUE\x10\x02\x12\n\n\x06LEASED\x10\x03\x12\x0b\n\x07RESUMED\x10\x04\x12\x0e\n\nPROGRESSED\x10\x05\x12\x11\n\rTABLE_WRITTEN\x10\x06\x12\x0e\n\nGIVEN_BACK\x10\x07\x12\x0c\n\x08RETRYING\x10\x08\x12\x11\n\rLEASE_EXPIRED\x10\t\x12\x14\n\x10CANCEL_REQUESTED\x10\n\x12\t\n\x05ENDED\x10\x0b\x12\x10\n\x0cATTEMPT_LOST\x10\x0c\x12\r\n\tDISMISSED\x10\r\x12\x0c\n\x08REDRIVEN\x10\x0e\x12\x0b\n\x07DELETED\x10\x0f\x12\x14\n\x10SCHEDULE_CHANGED\x10\x10*r\n\tCellState\x12\x10\n\x0cCELL_WAITING\x10\x00\x12\x10\n\x0cCELL_RUNNING\x10\x01\x12\x0b\n\x07CELL_OK\x10\x02\x12\x0f\n\x0bCELL_FAILED\x10\x03\x12\x11\n\rCELL_REPLAYED\x10\x04\x12\x10\n\x0cCELL_SKIPPED\x10\x05*M\n\x0cArtifactKind\x12\x11\n\rARTIFACT_FILE\x10\x00\x12\x15\n\x11ARTIFACT_NOTEBOOK\x10\x01\x12\x13\n\x0fARTIFACT_SOURCE\x10\x02b\x06proto3',
     [],
     {
         "Task": Task,
@@ -1476,11 +1703,15 @@ _DESC = file_desc(
         "QueueLimits": QueueLimits,
         "Queue": Queue,
         "Event": Event,
+        "Cell": Cell,
+        "Artifact": Artifact,
         "JobState": JobState,
         "AttemptEnd": AttemptEnd,
         "Hold": Hold,
         "Claim": Claim,
         "EventKind": EventKind,
+        "CellState": CellState,
+        "ArtifactKind": ArtifactKind,
     },
 )
 

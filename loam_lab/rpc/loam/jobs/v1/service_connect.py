@@ -19,7 +19,8 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import service_pb
-from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, CountsRequest, CountsResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, TablesRequest, TablesResponse, WatchRequest, WatchResponse
+from .schedules_pb import BackfillRequest, BackfillResponse, CancelBackfillRequest, CancelBackfillResponse, CreateScheduleRequest, CreateScheduleResponse, DeleteScheduleRequest, DeleteScheduleResponse, EditScheduleRequest, EditScheduleResponse, GetScheduleRequest, GetScheduleResponse, InspectNotebookRequest, InspectNotebookResponse, ListSchedulesRequest, ListSchedulesResponse, ListTicksRequest, ListTicksResponse, PauseScheduleRequest, PauseScheduleResponse, PreviewScheduleRequest, PreviewScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse, TriggerScheduleRequest, TriggerScheduleResponse
+from .service_pb import CancelRequest, CancelResponse, CompleteRequest, CompleteResponse, CountsRequest, CountsResponse, DeleteRequest, DeleteResponse, DismissRequest, DismissResponse, EnqueueRequest, EnqueueResponse, ExtendRequest, ExtendResponse, FindStepRequest, FindStepResponse, GetBlobRequest, GetBlobResponse, GetRequest, GetResponse, HelloRequest, HelloResponse, LeaseRequest, LeaseResponse, ListRequest, ListResponse, OpenEngineRequest, OpenEngineResponse, OutputsRequest, OutputsResponse, PurgeQueueRequest, PurgeQueueResponse, PutBlobRequest, PutBlobResponse, QueuesRequest, QueuesResponse, RecordStepRequest, RecordStepResponse, RedriveRequest, RedriveResponse, ReportRequest, ReportResponse, RestartEngineRequest, RestartEngineResponse, RetryRequest, RetryResponse, SetQueueRequest, SetQueueResponse, ShutdownRequest, ShutdownResponse, SnapshotsRequest, SnapshotsResponse, StatusRequest, StatusResponse, SubmitEngineJobRequest, SubmitEngineJobResponse, TablesRequest, TablesResponse, WatchRequest, WatchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -129,13 +130,13 @@ class Jobs(Protocol):
 
     async def redrive(self, request: RedriveRequest, ctx: RequestContext[RedriveRequest, RedriveResponse], /) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def dismiss(self, request: DismissRequest, ctx: RequestContext[DismissRequest, DismissResponse], /) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -175,6 +176,84 @@ class Jobs(Protocol):
     async def shutdown(self, request: ShutdownRequest, ctx: RequestContext[ShutdownRequest, ShutdownResponse], /) -> ShutdownResponse:
         """
         End the server and the processes it supervises.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def submit_engine_job(self, request: SubmitEngineJobRequest, ctx: RequestContext[SubmitEngineJobRequest, SubmitEngineJobResponse], /) -> SubmitEngineJobResponse:
+        """
+        Have a program run by an engine, in a worker; what the program lacks is refused before anything is stored.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def create_schedule(self, request: CreateScheduleRequest, ctx: RequestContext[CreateScheduleRequest, CreateScheduleResponse], /) -> CreateScheduleResponse:
+        """
+        Keep a rule and the job that each of its ticks makes.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_schedules(self, request: ListSchedulesRequest, ctx: RequestContext[ListSchedulesRequest, ListSchedulesResponse], /) -> ListSchedulesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_schedule(self, request: GetScheduleRequest, ctx: RequestContext[GetScheduleRequest, GetScheduleResponse], /) -> GetScheduleResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def edit_schedule(self, request: EditScheduleRequest, ctx: RequestContext[EditScheduleRequest, EditScheduleResponse], /) -> EditScheduleResponse:
+        """
+        Change parts of a schedule. A changed rule neither fires nor loses a tick.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def pause_schedule(self, request: PauseScheduleRequest, ctx: RequestContext[PauseScheduleRequest, PauseScheduleResponse], /) -> PauseScheduleResponse:
+        """
+        Ticks while it is paused are never missed ones.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def resume_schedule(self, request: ResumeScheduleRequest, ctx: RequestContext[ResumeScheduleRequest, ResumeScheduleResponse], /) -> ResumeScheduleResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def trigger_schedule(self, request: TriggerScheduleRequest, ctx: RequestContext[TriggerScheduleRequest, TriggerScheduleResponse], /) -> TriggerScheduleResponse:
+        """
+        Make a run now, beside the rule.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def delete_schedule(self, request: DeleteScheduleRequest, ctx: RequestContext[DeleteScheduleRequest, DeleteScheduleResponse], /) -> DeleteScheduleResponse:
+        """
+        Forget a schedule; its runs stay.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def preview_schedule(self, request: PreviewScheduleRequest, ctx: RequestContext[PreviewScheduleRequest, PreviewScheduleResponse], /) -> PreviewScheduleResponse:
+        """
+        When a rule would fire; needs no stored schedule.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def backfill(self, request: BackfillRequest, ctx: RequestContext[BackfillRequest, BackfillResponse], /) -> BackfillResponse:
+        """
+        Make the runs of a range that has passed.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def cancel_backfill(self, request: CancelBackfillRequest, ctx: RequestContext[CancelBackfillRequest, CancelBackfillResponse], /) -> CancelBackfillResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_ticks(self, request: ListTicksRequest, ctx: RequestContext[ListTicksRequest, ListTicksResponse], /) -> ListTicksResponse:
+        """
+        What became of a schedule's ticks.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def inspect_notebook(self, request: InspectNotebookRequest, ctx: RequestContext[InspectNotebookRequest, InspectNotebookResponse], /) -> InspectNotebookResponse:
+        """
+        The parameters, kernel and cells of a notebook, for a form.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -493,6 +572,171 @@ class JobsASGIApplication(ConnectASGIApplication[Jobs]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.shutdown,
+                ),
+                "/loam.jobs.v1.Jobs/SubmitEngineJob": Endpoint.unary(
+                    method=MethodInfo(
+                        name="SubmitEngineJob",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=SubmitEngineJobRequest,
+                        output=SubmitEngineJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.submit_engine_job,
+                ),
+                "/loam.jobs.v1.Jobs/CreateSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CreateSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CreateScheduleRequest,
+                        output=CreateScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.create_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/ListSchedules": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListSchedules",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=ListSchedulesRequest,
+                        output=ListSchedulesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.list_schedules,
+                ),
+                "/loam.jobs.v1.Jobs/GetSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=GetScheduleRequest,
+                        output=GetScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.get_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/EditSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="EditSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=EditScheduleRequest,
+                        output=EditScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.edit_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/PauseSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="PauseSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PauseScheduleRequest,
+                        output=PauseScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.pause_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/ResumeSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ResumeSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=ResumeScheduleRequest,
+                        output=ResumeScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.resume_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/TriggerSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="TriggerSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=TriggerScheduleRequest,
+                        output=TriggerScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.trigger_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/DeleteSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="DeleteSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=DeleteScheduleRequest,
+                        output=DeleteScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.delete_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/PreviewSchedule": Endpoint.unary(
+                    method=MethodInfo(
+                        name="PreviewSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PreviewScheduleRequest,
+                        output=PreviewScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.preview_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/Backfill": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Backfill",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=BackfillRequest,
+                        output=BackfillResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.backfill,
+                ),
+                "/loam.jobs.v1.Jobs/CancelBackfill": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CancelBackfill",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CancelBackfillRequest,
+                        output=CancelBackfillResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.cancel_backfill,
+                ),
+                "/loam.jobs.v1.Jobs/ListTicks": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListTicks",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=ListTicksRequest,
+                        output=ListTicksResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.list_ticks,
+                ),
+                "/loam.jobs.v1.Jobs/InspectNotebook": Endpoint.unary(
+                    method=MethodInfo(
+                        name="InspectNotebook",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=InspectNotebookRequest,
+                        output=InspectNotebookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.inspect_notebook,
+                ),
+                "/loam.jobs.v1.Jobs/RestartEngine": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RestartEngine",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RestartEngineRequest,
+                        output=RestartEngineResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.restart_engine,
                 ),
                 "/loam.jobs.v1.Jobs/Counts": Endpoint.unary(
                     method=MethodInfo(
@@ -923,7 +1167,7 @@ class JobsClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         return await self.execute_unary(
             request=request,
@@ -946,7 +1190,7 @@ class JobsClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         return await self.execute_unary(
             request=request,
@@ -1119,6 +1363,339 @@ class JobsClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def submit_engine_job(
+        self,
+        request: SubmitEngineJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SubmitEngineJobResponse:
+        """
+        Have a program run by an engine, in a worker; what the program lacks is refused before anything is stored.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SubmitEngineJob",
+                service_name="loam.jobs.v1.Jobs",
+                input=SubmitEngineJobRequest,
+                output=SubmitEngineJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def create_schedule(
+        self,
+        request: CreateScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateScheduleResponse:
+        """
+        Keep a rule and the job that each of its ticks makes.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=CreateScheduleRequest,
+                output=CreateScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def list_schedules(
+        self,
+        request: ListSchedulesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListSchedulesResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListSchedules",
+                service_name="loam.jobs.v1.Jobs",
+                input=ListSchedulesRequest,
+                output=ListSchedulesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def get_schedule(
+        self,
+        request: GetScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetScheduleResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=GetScheduleRequest,
+                output=GetScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def edit_schedule(
+        self,
+        request: EditScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> EditScheduleResponse:
+        """
+        Change parts of a schedule. A changed rule neither fires nor loses a tick.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="EditSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=EditScheduleRequest,
+                output=EditScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def pause_schedule(
+        self,
+        request: PauseScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PauseScheduleResponse:
+        """
+        Ticks while it is paused are never missed ones.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PauseSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=PauseScheduleRequest,
+                output=PauseScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def resume_schedule(
+        self,
+        request: ResumeScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResumeScheduleResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResumeSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=ResumeScheduleRequest,
+                output=ResumeScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def trigger_schedule(
+        self,
+        request: TriggerScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TriggerScheduleResponse:
+        """
+        Make a run now, beside the rule.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="TriggerSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=TriggerScheduleRequest,
+                output=TriggerScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def delete_schedule(
+        self,
+        request: DeleteScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DeleteScheduleResponse:
+        """
+        Forget a schedule; its runs stay.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DeleteSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=DeleteScheduleRequest,
+                output=DeleteScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def preview_schedule(
+        self,
+        request: PreviewScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PreviewScheduleResponse:
+        """
+        When a rule would fire; needs no stored schedule.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PreviewSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=PreviewScheduleRequest,
+                output=PreviewScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def backfill(
+        self,
+        request: BackfillRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> BackfillResponse:
+        """
+        Make the runs of a range that has passed.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Backfill",
+                service_name="loam.jobs.v1.Jobs",
+                input=BackfillRequest,
+                output=BackfillResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def cancel_backfill(
+        self,
+        request: CancelBackfillRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CancelBackfillResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CancelBackfill",
+                service_name="loam.jobs.v1.Jobs",
+                input=CancelBackfillRequest,
+                output=CancelBackfillResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def list_ticks(
+        self,
+        request: ListTicksRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListTicksResponse:
+        """
+        What became of a schedule's ticks.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListTicks",
+                service_name="loam.jobs.v1.Jobs",
+                input=ListTicksRequest,
+                output=ListTicksResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def inspect_notebook(
+        self,
+        request: InspectNotebookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> InspectNotebookResponse:
+        """
+        The parameters, kernel and cells of a notebook, for a form.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="InspectNotebook",
+                service_name="loam.jobs.v1.Jobs",
+                input=InspectNotebookRequest,
+                output=InspectNotebookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def restart_engine(
+        self,
+        request: RestartEngineRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RestartEngine",
+                service_name="loam.jobs.v1.Jobs",
+                input=RestartEngineRequest,
+                output=RestartEngineResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
     async def counts(
         self,
         request: CountsRequest,
@@ -1265,13 +1842,13 @@ class JobsSync(Protocol):
 
     def redrive(self, request: RedriveRequest, ctx: RequestContext[RedriveRequest, RedriveResponse], /) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def dismiss(self, request: DismissRequest, ctx: RequestContext[DismissRequest, DismissResponse], /) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1311,6 +1888,84 @@ class JobsSync(Protocol):
     def shutdown(self, request: ShutdownRequest, ctx: RequestContext[ShutdownRequest, ShutdownResponse], /) -> ShutdownResponse:
         """
         End the server and the processes it supervises.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def submit_engine_job(self, request: SubmitEngineJobRequest, ctx: RequestContext[SubmitEngineJobRequest, SubmitEngineJobResponse], /) -> SubmitEngineJobResponse:
+        """
+        Have a program run by an engine, in a worker; what the program lacks is refused before anything is stored.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def create_schedule(self, request: CreateScheduleRequest, ctx: RequestContext[CreateScheduleRequest, CreateScheduleResponse], /) -> CreateScheduleResponse:
+        """
+        Keep a rule and the job that each of its ticks makes.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_schedules(self, request: ListSchedulesRequest, ctx: RequestContext[ListSchedulesRequest, ListSchedulesResponse], /) -> ListSchedulesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_schedule(self, request: GetScheduleRequest, ctx: RequestContext[GetScheduleRequest, GetScheduleResponse], /) -> GetScheduleResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def edit_schedule(self, request: EditScheduleRequest, ctx: RequestContext[EditScheduleRequest, EditScheduleResponse], /) -> EditScheduleResponse:
+        """
+        Change parts of a schedule. A changed rule neither fires nor loses a tick.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def pause_schedule(self, request: PauseScheduleRequest, ctx: RequestContext[PauseScheduleRequest, PauseScheduleResponse], /) -> PauseScheduleResponse:
+        """
+        Ticks while it is paused are never missed ones.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def resume_schedule(self, request: ResumeScheduleRequest, ctx: RequestContext[ResumeScheduleRequest, ResumeScheduleResponse], /) -> ResumeScheduleResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def trigger_schedule(self, request: TriggerScheduleRequest, ctx: RequestContext[TriggerScheduleRequest, TriggerScheduleResponse], /) -> TriggerScheduleResponse:
+        """
+        Make a run now, beside the rule.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def delete_schedule(self, request: DeleteScheduleRequest, ctx: RequestContext[DeleteScheduleRequest, DeleteScheduleResponse], /) -> DeleteScheduleResponse:
+        """
+        Forget a schedule; its runs stay.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def preview_schedule(self, request: PreviewScheduleRequest, ctx: RequestContext[PreviewScheduleRequest, PreviewScheduleResponse], /) -> PreviewScheduleResponse:
+        """
+        When a rule would fire; needs no stored schedule.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def backfill(self, request: BackfillRequest, ctx: RequestContext[BackfillRequest, BackfillResponse], /) -> BackfillResponse:
+        """
+        Make the runs of a range that has passed.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def cancel_backfill(self, request: CancelBackfillRequest, ctx: RequestContext[CancelBackfillRequest, CancelBackfillResponse], /) -> CancelBackfillResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_ticks(self, request: ListTicksRequest, ctx: RequestContext[ListTicksRequest, ListTicksResponse], /) -> ListTicksResponse:
+        """
+        What became of a schedule's ticks.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def inspect_notebook(self, request: InspectNotebookRequest, ctx: RequestContext[InspectNotebookRequest, InspectNotebookResponse], /) -> InspectNotebookResponse:
+        """
+        The parameters, kernel and cells of a notebook, for a form.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def restart_engine(self, request: RestartEngineRequest, ctx: RequestContext[RestartEngineRequest, RestartEngineResponse], /) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1627,6 +2282,171 @@ class JobsWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.shutdown,
+                ),
+                "/loam.jobs.v1.Jobs/SubmitEngineJob": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="SubmitEngineJob",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=SubmitEngineJobRequest,
+                        output=SubmitEngineJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.submit_engine_job,
+                ),
+                "/loam.jobs.v1.Jobs/CreateSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CreateSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CreateScheduleRequest,
+                        output=CreateScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.create_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/ListSchedules": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListSchedules",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=ListSchedulesRequest,
+                        output=ListSchedulesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.list_schedules,
+                ),
+                "/loam.jobs.v1.Jobs/GetSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=GetScheduleRequest,
+                        output=GetScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.get_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/EditSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="EditSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=EditScheduleRequest,
+                        output=EditScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.edit_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/PauseSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="PauseSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PauseScheduleRequest,
+                        output=PauseScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.pause_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/ResumeSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ResumeSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=ResumeScheduleRequest,
+                        output=ResumeScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.resume_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/TriggerSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="TriggerSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=TriggerScheduleRequest,
+                        output=TriggerScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.trigger_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/DeleteSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="DeleteSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=DeleteScheduleRequest,
+                        output=DeleteScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.delete_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/PreviewSchedule": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="PreviewSchedule",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=PreviewScheduleRequest,
+                        output=PreviewScheduleResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.preview_schedule,
+                ),
+                "/loam.jobs.v1.Jobs/Backfill": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Backfill",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=BackfillRequest,
+                        output=BackfillResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.backfill,
+                ),
+                "/loam.jobs.v1.Jobs/CancelBackfill": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CancelBackfill",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=CancelBackfillRequest,
+                        output=CancelBackfillResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.cancel_backfill,
+                ),
+                "/loam.jobs.v1.Jobs/ListTicks": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListTicks",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=ListTicksRequest,
+                        output=ListTicksResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.list_ticks,
+                ),
+                "/loam.jobs.v1.Jobs/InspectNotebook": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="InspectNotebook",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=InspectNotebookRequest,
+                        output=InspectNotebookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.inspect_notebook,
+                ),
+                "/loam.jobs.v1.Jobs/RestartEngine": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RestartEngine",
+                        service_name="loam.jobs.v1.Jobs",
+                        input=RestartEngineRequest,
+                        output=RestartEngineResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.restart_engine,
                 ),
                 "/loam.jobs.v1.Jobs/Counts": EndpointSync.unary(
                     method=MethodInfo(
@@ -2057,7 +2877,7 @@ class JobsClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RedriveResponse:
         """
-        Make new jobs of dead letters, a batch at a time.
+        Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
         """
         return self.execute_unary(
             request=request,
@@ -2080,7 +2900,7 @@ class JobsClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DismissResponse:
         """
-        Put dead letters away; they stay as failed jobs.
+        Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
         """
         return self.execute_unary(
             request=request,
@@ -2247,6 +3067,339 @@ class JobsClientSync(ConnectClientSync):
                 service_name="loam.jobs.v1.Jobs",
                 input=ShutdownRequest,
                 output=ShutdownResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def submit_engine_job(
+        self,
+        request: SubmitEngineJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SubmitEngineJobResponse:
+        """
+        Have a program run by an engine, in a worker; what the program lacks is refused before anything is stored.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SubmitEngineJob",
+                service_name="loam.jobs.v1.Jobs",
+                input=SubmitEngineJobRequest,
+                output=SubmitEngineJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def create_schedule(
+        self,
+        request: CreateScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateScheduleResponse:
+        """
+        Keep a rule and the job that each of its ticks makes.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=CreateScheduleRequest,
+                output=CreateScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_schedules(
+        self,
+        request: ListSchedulesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListSchedulesResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListSchedules",
+                service_name="loam.jobs.v1.Jobs",
+                input=ListSchedulesRequest,
+                output=ListSchedulesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def get_schedule(
+        self,
+        request: GetScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetScheduleResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=GetScheduleRequest,
+                output=GetScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def edit_schedule(
+        self,
+        request: EditScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> EditScheduleResponse:
+        """
+        Change parts of a schedule. A changed rule neither fires nor loses a tick.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="EditSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=EditScheduleRequest,
+                output=EditScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def pause_schedule(
+        self,
+        request: PauseScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PauseScheduleResponse:
+        """
+        Ticks while it is paused are never missed ones.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PauseSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=PauseScheduleRequest,
+                output=PauseScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def resume_schedule(
+        self,
+        request: ResumeScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResumeScheduleResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResumeSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=ResumeScheduleRequest,
+                output=ResumeScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def trigger_schedule(
+        self,
+        request: TriggerScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TriggerScheduleResponse:
+        """
+        Make a run now, beside the rule.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="TriggerSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=TriggerScheduleRequest,
+                output=TriggerScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def delete_schedule(
+        self,
+        request: DeleteScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DeleteScheduleResponse:
+        """
+        Forget a schedule; its runs stay.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DeleteSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=DeleteScheduleRequest,
+                output=DeleteScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def preview_schedule(
+        self,
+        request: PreviewScheduleRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PreviewScheduleResponse:
+        """
+        When a rule would fire; needs no stored schedule.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PreviewSchedule",
+                service_name="loam.jobs.v1.Jobs",
+                input=PreviewScheduleRequest,
+                output=PreviewScheduleResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def backfill(
+        self,
+        request: BackfillRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> BackfillResponse:
+        """
+        Make the runs of a range that has passed.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Backfill",
+                service_name="loam.jobs.v1.Jobs",
+                input=BackfillRequest,
+                output=BackfillResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def cancel_backfill(
+        self,
+        request: CancelBackfillRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CancelBackfillResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CancelBackfill",
+                service_name="loam.jobs.v1.Jobs",
+                input=CancelBackfillRequest,
+                output=CancelBackfillResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_ticks(
+        self,
+        request: ListTicksRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListTicksResponse:
+        """
+        What became of a schedule's ticks.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListTicks",
+                service_name="loam.jobs.v1.Jobs",
+                input=ListTicksRequest,
+                output=ListTicksResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def inspect_notebook(
+        self,
+        request: InspectNotebookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> InspectNotebookResponse:
+        """
+        The parameters, kernel and cells of a notebook, for a form.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="InspectNotebook",
+                service_name="loam.jobs.v1.Jobs",
+                input=InspectNotebookRequest,
+                output=InspectNotebookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def restart_engine(
+        self,
+        request: RestartEngineRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RestartEngineResponse:
+        """
+        Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RestartEngine",
+                service_name="loam.jobs.v1.Jobs",
+                input=RestartEngineRequest,
+                output=RestartEngineResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
                 stream_type=StreamType.UNARY,
             ),

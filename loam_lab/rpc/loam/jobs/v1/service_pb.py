@@ -14,12 +14,12 @@ from typing import Literal, NoReturn, TYPE_CHECKING, TypeAlias
 from protobuf import Message
 from protobuf._codegen import file_desc
 
-from . import jobs_pb
+from . import jobs_pb, schedules_pb
 
 if TYPE_CHECKING:
     from protobuf import DescFile, Oneof
 
-    from .jobs_pb import Attempt, Blob, Event, EventKind, Failure, Job, JobSpec, JobState, Lease, LeaseToken, Outcome, Progress, Queue, QueueLimits, Snapshot
+    from .jobs_pb import Artifact, Attempt, Blob, Cell, Event, EventKind, Failure, Job, JobSpec, JobState, Lease, LeaseToken, Outcome, Progress, Queue, QueueLimits, Snapshot
 
 
 _HelloRequestFields: TypeAlias = Literal["version", "contract"]
@@ -530,12 +530,14 @@ class OutputChunk(Message[_OutputChunkFields]):
 
     Attributes:
         index:
-            its place in the run's outputs, from 0 in each attempt; a repeat is stored once
+            its place in the run's outputs, from 0 in each attempt; a repeat is stored once, another
 
             ```proto
             uint64 index = 1;
             ```
         output:
+            output takes the first one's place (a display that was updated)
+
             one nbformat output, JSON
 
             ```proto
@@ -656,7 +658,7 @@ class EngineSession(Message[_EngineSessionFields]):
         session: str
         endpoint: str
 
-_ReportFields: TypeAlias = Literal["token", "progress", "output", "write_started", "write_ended", "engine_session"]
+_ReportFields: TypeAlias = Literal["token", "progress", "output", "write_started", "write_ended", "engine_session", "cell", "artifact"]
 
 class Report(Message[_ReportFields]):
     """
@@ -683,12 +685,12 @@ class Report(Message[_ReportFields]):
             self,
             *,
             token: LeaseToken | None = None,
-            what: Oneof[Literal["progress"], Progress] | Oneof[Literal["output"], OutputChunk] | Oneof[Literal["write_started"], WriteStarted] | Oneof[Literal["write_ended"], WriteEnded] | Oneof[Literal["engine_session"], EngineSession] | None = None,
+            what: Oneof[Literal["progress"], Progress] | Oneof[Literal["output"], OutputChunk] | Oneof[Literal["write_started"], WriteStarted] | Oneof[Literal["write_ended"], WriteEnded] | Oneof[Literal["engine_session"], EngineSession] | Oneof[Literal["cell"], Cell] | Oneof[Literal["artifact"], Artifact] | None = None,
         ) -> None:
             pass
 
         token: LeaseToken | None
-        what: Oneof[Literal["progress"], Progress] | Oneof[Literal["output"], OutputChunk] | Oneof[Literal["write_started"], WriteStarted] | Oneof[Literal["write_ended"], WriteEnded] | Oneof[Literal["engine_session"], EngineSession] | None
+        what: Oneof[Literal["progress"], Progress] | Oneof[Literal["output"], OutputChunk] | Oneof[Literal["write_started"], WriteStarted] | Oneof[Literal["write_ended"], WriteEnded] | Oneof[Literal["engine_session"], EngineSession] | Oneof[Literal["cell"], Cell] | Oneof[Literal["artifact"], Artifact] | None
 
 _ReportRequestFields: TypeAlias = Literal["reports"]
 
@@ -1014,7 +1016,7 @@ class GetRequest(Message[_GetRequestFields]):
 
         job_id: str
 
-_GetResponseFields: TypeAlias = Literal["job", "attempts", "outcome", "snapshots", "position"]
+_GetResponseFields: TypeAlias = Literal["job", "attempts", "outcome", "snapshots", "position", "cells", "artifacts"]
 
 class GetResponse(Message[_GetResponseFields]):
     """
@@ -1045,9 +1047,21 @@ class GetResponse(Message[_GetResponseFields]):
             ```proto
             uint32 position = 5;
             ```
+        cells:
+            of a notebook, in its last attempt
+
+            ```proto
+            repeated loam.jobs.v1.Cell cells = 6;
+            ```
+        artifacts:
+            of its last attempt
+
+            ```proto
+            repeated loam.jobs.v1.Artifact artifacts = 7;
+            ```
     """
 
-    __slots__ = ("job", "attempts", "outcome", "snapshots", "position")
+    __slots__ = ("job", "attempts", "outcome", "snapshots", "position", "cells", "artifacts")
 
     if TYPE_CHECKING:
 
@@ -1059,6 +1073,8 @@ class GetResponse(Message[_GetResponseFields]):
             outcome: Outcome | None = None,
             snapshots: list[Snapshot] | None = None,
             position: int = 0,
+            cells: list[Cell] | None = None,
+            artifacts: list[Artifact] | None = None,
         ) -> None:
             pass
 
@@ -1067,6 +1083,8 @@ class GetResponse(Message[_GetResponseFields]):
         outcome: Outcome | None
         snapshots: list[Snapshot]
         position: int
+        cells: list[Cell]
+        artifacts: list[Artifact]
 
 _ListRequestFields: TypeAlias = Literal["states", "engine", "queue", "tag", "text", "limit", "after", "actor", "dead_letters", "retry_line", "tombstones", "job_ids", "positions"]
 
@@ -1262,7 +1280,7 @@ class OutputsRequest(Message[_OutputsRequestFields]):
         after: int
         limit: int
 
-_OutputFields: TypeAlias = Literal["place", "epoch", "output"]
+_OutputFields: TypeAlias = Literal["place", "epoch", "output", "index"]
 
 class Output(Message[_OutputFields]):
     """
@@ -1272,6 +1290,8 @@ class Output(Message[_OutputFields]):
 
     Attributes:
         place:
+            where to go on reading; grows when an output is replaced
+
             ```proto
             uint64 place = 1;
             ```
@@ -1283,9 +1303,15 @@ class Output(Message[_OutputFields]):
             ```proto
             bytes output = 3;
             ```
+        index:
+            its place among the outputs of its attempt: the same one again replaces the first
+
+            ```proto
+            uint64 index = 4;
+            ```
     """
 
-    __slots__ = ("place", "epoch", "output")
+    __slots__ = ("place", "epoch", "output", "index")
 
     if TYPE_CHECKING:
 
@@ -1295,12 +1321,14 @@ class Output(Message[_OutputFields]):
             place: int = 0,
             epoch: int = 0,
             output: bytes = b"",
+            index: int = 0,
         ) -> None:
             pass
 
         place: int
         epoch: int
         output: bytes
+        index: int
 
 _OutputsResponseFields: TypeAlias = Literal["outputs", "next", "more"]
 
@@ -1404,7 +1432,7 @@ class SnapshotsResponse(Message[_SnapshotsResponseFields]):
 
         snapshots: list[Snapshot]
 
-_WatchRequestFields: TypeAlias = Literal["after", "job_id", "kinds"]
+_WatchRequestFields: TypeAlias = Literal["after", "job_id", "kinds", "outputs", "outputs_after"]
 
 class WatchRequest(Message[_WatchRequestFields]):
     """
@@ -1429,9 +1457,21 @@ class WatchRequest(Message[_WatchRequestFields]):
             ```proto
             repeated loam.jobs.v1.EventKind kinds = 3 [packed = true];
             ```
+        outputs:
+            with job_id: also what it prints and displays, as it comes
+
+            ```proto
+            bool outputs = 4;
+            ```
+        outputs_after:
+            from this place on
+
+            ```proto
+            uint64 outputs_after = 5;
+            ```
     """
 
-    __slots__ = ("after", "job_id", "kinds")
+    __slots__ = ("after", "job_id", "kinds", "outputs", "outputs_after")
 
     if TYPE_CHECKING:
 
@@ -1441,14 +1481,18 @@ class WatchRequest(Message[_WatchRequestFields]):
             after: str = "",
             job_id: str = "",
             kinds: list[EventKind] | None = None,
+            outputs: bool = False,
+            outputs_after: int = 0,
         ) -> None:
             pass
 
         after: str
         job_id: str
         kinds: list[EventKind]
+        outputs: bool
+        outputs_after: int
 
-_WatchResponseFields: TypeAlias = Literal["events", "cursor", "gap"]
+_WatchResponseFields: TypeAlias = Literal["events", "cursor", "gap", "outputs"]
 
 class WatchResponse(Message[_WatchResponseFields]):
     """
@@ -1473,9 +1517,15 @@ class WatchResponse(Message[_WatchResponseFields]):
             ```proto
             bool gap = 3;
             ```
+        outputs:
+            in order; those before an end are sent before or with it
+
+            ```proto
+            repeated loam.jobs.v1.Output outputs = 4;
+            ```
     """
 
-    __slots__ = ("events", "cursor", "gap")
+    __slots__ = ("events", "cursor", "gap", "outputs")
 
     if TYPE_CHECKING:
 
@@ -1485,12 +1535,14 @@ class WatchResponse(Message[_WatchResponseFields]):
             events: list[Event] | None = None,
             cursor: str = "",
             gap: bool = False,
+            outputs: list[Output] | None = None,
         ) -> None:
             pass
 
         events: list[Event]
         cursor: str
         gap: bool
+        outputs: list[Output]
 
 _OpenEngineRequestFields: TypeAlias = Literal["engine", "holder"]
 
@@ -1554,6 +1606,8 @@ class OpenEngineResponse(Message[_OpenEngineResponseFields]):
             string catalog_token = 3;
             ```
         warehouse:
+            of an external catalog, where one was set
+
             ```proto
             string warehouse = 4;
             ```
@@ -1858,7 +1912,7 @@ class RetryResponse(Message[_RetryResponseFields]):
 
         job_id: str
 
-_DeadFilterFields: TypeAlias = Literal["job_ids", "queue", "engine", "tag", "text"]
+_DeadFilterFields: TypeAlias = Literal["job_ids", "queue", "engine", "tag", "text", "ended_before_ms"]
 
 class DeadFilter(Message[_DeadFilterFields]):
     """
@@ -1889,9 +1943,15 @@ class DeadFilter(Message[_DeadFilterFields]):
             ```proto
             string text = 5;
             ```
+        ended_before_ms:
+            only those that failed before; 0 is all
+
+            ```proto
+            int64 ended_before_ms = 6;
+            ```
     """
 
-    __slots__ = ("job_ids", "queue", "engine", "tag", "text")
+    __slots__ = ("job_ids", "queue", "engine", "tag", "text", "ended_before_ms")
 
     if TYPE_CHECKING:
 
@@ -1903,6 +1963,7 @@ class DeadFilter(Message[_DeadFilterFields]):
             engine: str = "",
             tag: str = "",
             text: str = "",
+            ended_before_ms: int = 0,
         ) -> None:
             pass
 
@@ -1911,8 +1972,9 @@ class DeadFilter(Message[_DeadFilterFields]):
         engine: str
         tag: str
         text: str
+        ended_before_ms: int
 
-_RedriveRequestFields: TypeAlias = Literal["request_id", "which", "limit", "per_second"]
+_RedriveRequestFields: TypeAlias = Literal["request_id", "which", "limit", "per_second", "count_only", "first_at_ms"]
 
 class RedriveRequest(Message[_RedriveRequestFields]):
     """
@@ -1941,9 +2003,19 @@ class RedriveRequest(Message[_RedriveRequestFields]):
             ```proto
             uint32 per_second = 4;
             ```
+        count_only:
+            ```proto
+            bool count_only = 5;
+            ```
+        first_at_ms:
+            when the first of them is due; 0 is now
+
+            ```proto
+            int64 first_at_ms = 6;
+            ```
     """
 
-    __slots__ = ("request_id", "which", "limit", "per_second")
+    __slots__ = ("request_id", "which", "limit", "per_second", "count_only", "first_at_ms")
 
     if TYPE_CHECKING:
 
@@ -1954,6 +2026,8 @@ class RedriveRequest(Message[_RedriveRequestFields]):
             which: DeadFilter | None = None,
             limit: int = 0,
             per_second: int = 0,
+            count_only: bool = False,
+            first_at_ms: int = 0,
         ) -> None:
             pass
 
@@ -1961,8 +2035,10 @@ class RedriveRequest(Message[_RedriveRequestFields]):
         which: DeadFilter | None
         limit: int
         per_second: int
+        count_only: bool
+        first_at_ms: int
 
-_RedriveResponseFields: TypeAlias = Literal["job_ids", "more"]
+_RedriveResponseFields: TypeAlias = Literal["job_ids", "more", "count"]
 
 class RedriveResponse(Message[_RedriveResponseFields]):
     """
@@ -1979,9 +2055,15 @@ class RedriveResponse(Message[_RedriveResponseFields]):
             ```proto
             bool more = 2;
             ```
+        count:
+            redriven; with `count_only`: that would be
+
+            ```proto
+            uint64 count = 3;
+            ```
     """
 
-    __slots__ = ("job_ids", "more")
+    __slots__ = ("job_ids", "more", "count")
 
     if TYPE_CHECKING:
 
@@ -1990,13 +2072,15 @@ class RedriveResponse(Message[_RedriveResponseFields]):
             *,
             job_ids: list[str] | None = None,
             more: bool = False,
+            count: int = 0,
         ) -> None:
             pass
 
         job_ids: list[str]
         more: bool
+        count: int
 
-_DismissRequestFields: TypeAlias = Literal["request_id", "which", "limit"]
+_DismissRequestFields: TypeAlias = Literal["request_id", "which", "limit", "count_only"]
 
 class DismissRequest(Message[_DismissRequestFields]):
     """
@@ -2017,9 +2101,13 @@ class DismissRequest(Message[_DismissRequestFields]):
             ```proto
             uint32 limit = 3;
             ```
+        count_only:
+            ```proto
+            bool count_only = 4;
+            ```
     """
 
-    __slots__ = ("request_id", "which", "limit")
+    __slots__ = ("request_id", "which", "limit", "count_only")
 
     if TYPE_CHECKING:
 
@@ -2029,12 +2117,14 @@ class DismissRequest(Message[_DismissRequestFields]):
             request_id: str = "",
             which: DeadFilter | None = None,
             limit: int = 0,
+            count_only: bool = False,
         ) -> None:
             pass
 
         request_id: str
         which: DeadFilter | None
         limit: int
+        count_only: bool
 
 _DismissResponseFields: TypeAlias = Literal["dismissed", "more"]
 
@@ -2046,6 +2136,8 @@ class DismissResponse(Message[_DismissResponseFields]):
 
     Attributes:
         dismissed:
+            with `count_only`: that would be
+
             ```proto
             uint32 dismissed = 1;
             ```
@@ -2682,6 +2774,200 @@ class ShutdownResponse(Message[_ShutdownResponseFields]):
 
         message: str
 
+_SubmitEngineJobRequestFields: TypeAlias = Literal["request_id", "engine", "source", "name", "params", "python", "cwd", "job"]
+
+class SubmitEngineJobRequest(Message[_SubmitEngineJobRequestFields]):
+    """
+    A program for an engine. A client that knows Python's side of it (interpreter, inputs, outputs) enqueues the payload.
+
+    ```proto
+    message loam.jobs.v1.SubmitEngineJobRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        engine:
+            "spark"
+
+            ```proto
+            string engine = 2;
+            ```
+        source:
+            the program's text
+
+            ```proto
+            string source = 3;
+            ```
+        name:
+            what people read; default "program.py"
+
+            ```proto
+            string name = 4;
+            ```
+        params:
+            JSON object; default {}
+
+            ```proto
+            bytes params = 5;
+            ```
+        python:
+            the interpreter, a path on the server's machine; default: the engines' own
+
+            ```proto
+            string python = 6;
+            ```
+        cwd:
+            default: the home folder of whoever runs the server
+
+            ```proto
+            string cwd = 7;
+            ```
+        job:
+            queue, priority, retries, limits, tags, …; without a task
+
+            ```proto
+            optional loam.jobs.v1.JobSpec job = 8;
+            ```
+    """
+
+    __slots__ = ("request_id", "engine", "source", "name", "params", "python", "cwd", "job")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            engine: str = "",
+            source: str = "",
+            name: str = "",
+            params: bytes = b"",
+            python: str = "",
+            cwd: str = "",
+            job: JobSpec | None = None,
+        ) -> None:
+            pass
+
+        request_id: str
+        engine: str
+        source: str
+        name: str
+        params: bytes
+        python: str
+        cwd: str
+        job: JobSpec | None
+
+_SubmitEngineJobResponseFields: TypeAlias = Literal["job_id"]
+
+class SubmitEngineJobResponse(Message[_SubmitEngineJobResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.SubmitEngineJobResponse
+    ```
+
+    Attributes:
+        job_id:
+            ```proto
+            string job_id = 1;
+            ```
+    """
+
+    __slots__ = ("job_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            job_id: str = "",
+        ) -> None:
+            pass
+
+        job_id: str
+
+_RestartEngineRequestFields: TypeAlias = Literal["request_id", "job_id", "look_only"]
+
+class RestartEngineRequest(Message[_RestartEngineRequestFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RestartEngineRequest
+    ```
+
+    Attributes:
+        request_id:
+            ```proto
+            string request_id = 1;
+            ```
+        job_id:
+            a run that was asked to stop some time ago (30 s) and has not
+
+            ```proto
+            string job_id = 2;
+            ```
+        look_only:
+            ```proto
+            bool look_only = 3;
+            ```
+    """
+
+    __slots__ = ("request_id", "job_id", "look_only")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            request_id: str = "",
+            job_id: str = "",
+            look_only: bool = False,
+        ) -> None:
+            pass
+
+        request_id: str
+        job_id: str
+        look_only: bool
+
+_RestartEngineResponseFields: TypeAlias = Literal["jobs", "foreign"]
+
+class RestartEngineResponse(Message[_RestartEngineResponseFields]):
+    """
+    ```proto
+    message loam.jobs.v1.RestartEngineResponse
+    ```
+
+    Attributes:
+        jobs:
+            the caller's other runs that use the engine: attached ones fail, others are lost
+
+            ```proto
+            repeated loam.jobs.v1.Job jobs = 1;
+            ```
+        foreign:
+            how many runs of other namespaces do
+
+            ```proto
+            uint32 foreign = 2;
+            ```
+    """
+
+    __slots__ = ("jobs", "foreign")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            jobs: list[Job] | None = None,
+            foreign: int = 0,
+        ) -> None:
+            pass
+
+        jobs: list[Job]
+        foreign: int
+
 _CountsRequestFields: TypeAlias = NoReturn
 
 class CountsRequest(Message[_CountsRequestFields]):
@@ -2868,9 +3154,10 @@ class TablesResponse(Message[_TablesResponseFields]):
 
 
 _DESC = file_desc(
-    b'\n\x1aloam/jobs/v1/service.proto\x12\x0cloam.jobs.v1\x1a\x17loam/jobs/v1/jobs.proto"D\n\x0cHelloRequest\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract"\xbe\x01\n\rHelloResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract\x12\x16\n\x06schema\x18\x03 \x01(\rR\x06schema\x12\x14\n\x05actor\x18\x04 \x01(\tR\x05actor\x12\x15\n\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\x12\x19\n\x08lease_ms\x18\x06 \x01(\rR\x07leaseMs\x12\x17\n\x07beat_ms\x18\x07 \x01(\rR\x06beatMs"\xe5\x01\n\x07LeaseTo\x12\x16\n\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x1a\n\x08attached\x18\x03 \x01(\x08R\x08attached\x12%\n\x0eengine_session\x18\x04 \x01(\tR\rengineSession\x12\'\n\x0fengine_endpoint\x18\x05 \x01(\tR\x0eengineEndpoint\x12\x16\n\x06engine\x18\x06 \x01(\tR\x06engine\x12#\n\rfresh_session\x18\x07 \x01(\tR\x0cfreshSession"\x8c\x01\n\x0eEnqueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12)\n\x04jobs\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.JobSpecR\x04jobs\x120\n\x08lease_to\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.LeaseToR\x07leaseTo"\x91\x01\n\x0fEnqueueResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases\x128\n\x06engine\x18\x03 \x01(\x0b2 .loam.jobs.v1.OpenEngineResponseR\x06engine"\xdd\x01\n\x0cLeaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12\x16\n\x06queues\x18\x03 \x03(\tR\x06queues\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\x12\x19\n\x08lease_ms\x18\x05 \x01(\rR\x07leaseMs\x12\x17\n\x07wait_ms\x18\x06 \x01(\rR\x06waitMs\x12\x18\n\x07engines\x18\x07 \x03(\tR\x07engines\x12\x1a\n\x08versions\x18\x08 \x01(\tR\x08versions"<\n\rLeaseResponse\x12+\n\x06leases\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"t\n\rExtendRequest\x120\n\x06tokens\x18\x01 \x03(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x06tokens\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x16\n\x06worker\x18\x03 \x01(\tR\x06worker"\xa4\x01\n\tExtension\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12\x16\n\x06fenced\x18\x04 \x01(\x08R\x06fenced"I\n\x0eExtendResponse\x127\n\nextensions\x18\x01 \x03(\x0b2\x17.loam.jobs.v1.ExtensionR\nextensions";\n\x0bOutputChunk\x12\x14\n\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n\x06output\x18\x02 \x01(\x0cR\x06output"?\n\x0cWriteStarted\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId\x12\x14\n\x05table\x18\x02 \x01(\tR\x05table"\'\n\nWriteEnded\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId"E\n\rEngineSession\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1a\n\x08endpoint\x18\x02 \x01(\tR\x08endpoint"\xf1\x02\n\x06Report\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x124\n\x08progress\x18\x02 \x01(\x0b2\x16.loam.jobs.v1.ProgressH\x00R\x08progress\x123\n\x06output\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.OutputChunkH\x00R\x06output\x12A\n\rwrite_started\x18\x04 \x01(\x0b2\x1a.loam.jobs.v1.WriteStartedH\x00R\x0cwriteStarted\x12;\n\x0bwrite_ended\x18\x05 \x01(\x0b2\x18.loam.jobs.v1.WriteEndedH\x00R\nwriteEnded\x12D\n\x0eengine_session\x18\x06 \x01(\x0b2\x1b.loam.jobs.v1.EngineSessionH\x00R\rengineSessionB\x06\n\x04what"?\n\rReportRequest\x12.\n\x07reports\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"F\n\x0eReportResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\x8e\x02\n\nCompletion\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x1e\n\tsucceeded\x18\x02 \x01(\x0cH\x00R\tsucceeded\x12/\n\x06failed\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureH\x00R\x06failed\x12\x1e\n\tcancelled\x18\x04 \x01(\x08H\x00R\tcancelled\x12\x1c\n\x08released\x18\x05 \x01(\x08H\x00R\x08released\x12\x12\n\x04lost\x18\x06 \x01(\x08R\x04lost\x12&\n\x04blob\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blobB\x05\n\x03how"\xcc\x01\n\x0fCompleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12:\n\x0bcompletions\x18\x02 \x03(\x0b2\x18.loam.jobs.v1.CompletionR\x0bcompletions\x12.\n\x04next\x18\x03 \x01(\x0b2\x1a.loam.jobs.v1.LeaseRequestR\x04next\x12.\n\x07reports\x18\x04 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"r\n\x10CompletionResult\x12\x16\n\x06fenced\x18\x01 \x01(\x08R\x06fenced\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12,\n\x05state\x18\x03 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state"y\n\x10CompleteResponse\x128\n\x07results\x18\x01 \x03(\x0b2\x1e.loam.jobs.v1.CompletionResultR\x07results\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"G\n\rCancelRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds"7\n\x0eCancelResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs"#\n\nGetRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xe8\x01\n\x0bGetResponse\x12#\n\x03job\x18\x01 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x121\n\x08attempts\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.AttemptR\x08attempts\x12/\n\x07outcome\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.OutcomeR\x07outcome\x124\n\tsnapshots\x18\x04 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots\x12\x1a\n\x08position\x18\x05 \x01(\rR\x08position"\xec\x02\n\x0bListRequest\x12.\n\x06states\x18\x01 \x03(\x0e2\x16.loam.jobs.v1.JobStateR\x06states\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n\x05limit\x18\x06 \x01(\rR\x05limit\x12\x14\n\x05after\x18\x07 \x01(\tR\x05after\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x12!\n\x0cdead_letters\x18\t \x01(\x08R\x0bdeadLetters\x12\x1d\n\nretry_line\x18\n \x01(\tR\tretryLine\x12\x1e\n\ntombstones\x18\x0b \x01(\x08R\ntombstones\x12\x17\n\x07job_ids\x18\x0c \x03(\tR\x06jobIds\x12\x1c\n\tpositions\x18\r \x01(\x08R\tpositions"I\n\x0cListResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x12\n\x04next\x18\x02 \x01(\tR\x04next"S\n\x0eOutputsRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"L\n\x06Output\x12\x14\n\x05place\x18\x01 \x01(\x04R\x05place\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n\x06output\x18\x03 \x01(\x0cR\x06output"i\n\x0fOutputsResponse\x12.\n\x07outputs\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs\x12\x12\n\x04next\x18\x02 \x01(\x04R\x04next\x12\x12\n\x04more\x18\x03 \x01(\x08R\x04more">\n\x10SnapshotsRequest\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit"I\n\x11SnapshotsResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"j\n\x0cWatchRequest\x12\x14\n\x05after\x18\x01 \x01(\tR\x05after\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12-\n\x05kinds\x18\x03 \x03(\x0e2\x17.loam.jobs.v1.EventKindR\x05kinds"f\n\rWatchResponse\x12+\n\x06events\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.EventR\x06events\x12\x16\n\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x10\n\x03gap\x18\x03 \x01(\x08R\x03gap"C\n\x11OpenEngineRequest\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x16\n\x06holder\x18\x02 \x01(\tR\x06holder"\x94\x01\n\x12OpenEngineResponse\x12\x1a\n\x08endpoint\x18\x01 \x01(\tR\x08endpoint\x12\x1f\n\x0bcatalog_url\x18\x02 \x01(\tR\ncatalogUrl\x12#\n\rcatalog_token\x18\x03 \x01(\tR\x0ccatalogToken\x12\x1c\n\twarehouse\x18\x04 \x01(\tR\twarehouse"%\n\rQueuesRequest\x12\x14\n\x05names\x18\x01 \x03(\tR\x05names"=\n\x0eQueuesResponse\x12+\n\x06queues\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.QueueR\x06queues"\x9f\x01\n\x0fSetQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n\x06paused\x18\x03 \x01(\x08H\x00R\x06paused\x88\x01\x01\x121\n\x06limits\x18\x04 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limitsB\t\n\x07_paused"=\n\x10SetQueueResponse\x12)\n\x05queue\x18\x01 \x01(\x0b2\x13.loam.jobs.v1.QueueR\x05queue"\\\n\x11PurgeQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"F\n\x12PurgeQueueResponse\x12\x1c\n\tcancelled\x18\x01 \x01(\rR\tcancelled\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"^\n\x0cRetryRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"&\n\rRetryResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"y\n\nDeadFilter\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x16\n\x06engine\x18\x03 \x01(\tR\x06engine\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text"\x94\x01\n\x0eRedriveRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\nper_second\x18\x04 \x01(\rR\tperSecond">\n\x0fRedriveResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"u\n\x0eDismissRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"C\n\x0fDismissResponse\x12\x1c\n\tdismissed\x18\x01 \x01(\rR\tdismissed\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"\xeb\x01\n\rDeleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds\x12/\n\x05which\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.ListRequestR\x05which\x12&\n\x0fended_before_ms\x18\x04 \x01(\x03R\rendedBeforeMs\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x14\n\x05purge\x18\x06 \x01(\x08R\x05purge\x12\x14\n\x05limit\x18\x07 \x01(\rR\x05limit":\n\x0eDeleteResponse\x12\x14\n\x05count\x18\x01 \x01(\x04R\x05count\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"r\n\x0fFindStepRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x03 \x01(\tR\tinputHash"h\n\x10FindStepResponse\x12\x14\n\x05found\x18\x01 \x01(\x08R\x05found\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x03 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\xd3\x01\n\x11RecordStepRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05token\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x03 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x04 \x01(\tR\tinputHash\x12\x16\n\x06result\x18\x05 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\x14\n\x12RecordStepResponse"r\n\x0ePutBlobRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x18\n\x07content\x18\x02 \x01(\x0cR\x07content\x12\x16\n\x06sha256\x18\x03 \x01(\tR\x06sha256"9\n\x0fPutBlobResponse\x12&\n\x04blob\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"?\n\x0eGetBlobRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n\x06sha256\x18\x02 \x01(\tR\x06sha256"+\n\x0fGetBlobResponse\x12\x18\n\x07content\x18\x01 \x01(\x0cR\x07content"\x0f\n\rStatusRequest"\xa0\x01\n\x07Process\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state\x12\x10\n\x03pid\x18\x03 \x01(\rR\x03pid\x12%\n\x0eresident_bytes\x18\x04 \x01(\x04R\rresidentBytes\x12\x1a\n\x08endpoint\x18\x05 \x01(\tR\x08endpoint\x12\x16\n\x06starts\x18\x06 \x01(\rR\x06starts"\xbc\x02\n\x0eStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x12\n\x04home\x18\x02 \x01(\tR\x04home\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x18\n\x07clients\x18\x04 \x01(\rR\x07clients\x12:\n\x04jobs\x18\x05 \x03(\x0b2&.loam.jobs.v1.StatusResponse.JobsEntryR\x04jobs\x123\n\tprocesses\x18\x06 \x03(\x0b2\x15.loam.jobs.v1.ProcessR\tprocesses\x12\x14\n\x05stays\x18\x07 \x01(\tR\x05stays\x1a7\n\tJobsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01"F\n\x0fShutdownRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force",\n\x10ShutdownResponse\x12\x18\n\x07message\x18\x01 \x01(\tR\x07message"\x0f\n\rCountsRequest"\xd1\x01\n\x0eCountsResponse\x12\x18\n\x07running\x18\x01 \x01(\x04R\x07running\x12\x16\n\x06queued\x18\x02 \x01(\x04R\x06queued\x12\x1c\n\tscheduled\x18\x03 \x01(\x04R\tscheduled\x12\x1a\n\x08retrying\x18\x04 \x01(\x04R\x08retrying\x12\x18\n\x07blocked\x18\x05 \x01(\x04R\x07blocked\x12!\n\x0cdead_letters\x18\x06 \x01(\x04R\x0bdeadLetters\x12\x16\n\x06failed\x18\x07 \x01(\x04R\x06failed"\x0f\n\rTablesRequest"a\n\x05Table\x12\x1c\n\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12&\n\x0fcommitted_at_ms\x18\x03 \x01(\x03R\rcommittedAtMs"S\n\x0eTablesResponse\x12+\n\x06tables\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.TableR\x06tables\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state2\xd0\x0f\n\x04Jobs\x12@\n\x05Hello\x12\x1a.loam.jobs.v1.HelloRequest\x1a\x1b.loam.jobs.v1.HelloResponse\x12F\n\x07Enqueue\x12\x1c.loam.jobs.v1.EnqueueRequest\x1a\x1d.loam.jobs.v1.EnqueueResponse\x12@\n\x05Lease\x12\x1a.loam.jobs.v1.LeaseRequest\x1a\x1b.loam.jobs.v1.LeaseResponse\x12C\n\x06Extend\x12\x1b.loam.jobs.v1.ExtendRequest\x1a\x1c.loam.jobs.v1.ExtendResponse\x12C\n\x06Report\x12\x1b.loam.jobs.v1.ReportRequest\x1a\x1c.loam.jobs.v1.ReportResponse\x12I\n\x08Complete\x12\x1d.loam.jobs.v1.CompleteRequest\x1a\x1e.loam.jobs.v1.CompleteResponse\x12C\n\x06Cancel\x12\x1b.loam.jobs.v1.CancelRequest\x1a\x1c.loam.jobs.v1.CancelResponse\x12:\n\x03Get\x12\x18.loam.jobs.v1.GetRequest\x1a\x19.loam.jobs.v1.GetResponse\x12=\n\x04List\x12\x19.loam.jobs.v1.ListRequest\x1a\x1a.loam.jobs.v1.ListResponse\x12F\n\x07Outputs\x12\x1c.loam.jobs.v1.OutputsRequest\x1a\x1d.loam.jobs.v1.OutputsResponse\x12L\n\tSnapshots\x12\x1e.loam.jobs.v1.SnapshotsRequest\x1a\x1f.loam.jobs.v1.SnapshotsResponse\x12B\n\x05Watch\x12\x1a.loam.jobs.v1.WatchRequest\x1a\x1b.loam.jobs.v1.WatchResponse0\x01\x12O\n\nOpenEngine\x12\x1f.loam.jobs.v1.OpenEngineRequest\x1a .loam.jobs.v1.OpenEngineResponse\x12C\n\x06Queues\x12\x1b.loam.jobs.v1.QueuesRequest\x1a\x1c.loam.jobs.v1.QueuesResponse\x12I\n\x08SetQueue\x12\x1d.loam.jobs.v1.SetQueueRequest\x1a\x1e.loam.jobs.v1.SetQueueResponse\x12O\n\nPurgeQueue\x12\x1f.loam.jobs.v1.PurgeQueueRequest\x1a .loam.jobs.v1.PurgeQueueResponse\x12@\n\x05Retry\x12\x1a.loam.jobs.v1.RetryRequest\x1a\x1b.loam.jobs.v1.RetryResponse\x12F\n\x07Redrive\x12\x1c.loam.jobs.v1.RedriveRequest\x1a\x1d.loam.jobs.v1.RedriveResponse\x12F\n\x07Dismiss\x12\x1c.loam.jobs.v1.DismissRequest\x1a\x1d.loam.jobs.v1.DismissResponse\x12C\n\x06Delete\x12\x1b.loam.jobs.v1.DeleteRequest\x1a\x1c.loam.jobs.v1.DeleteResponse\x12I\n\x08FindStep\x12\x1d.loam.jobs.v1.FindStepRequest\x1a\x1e.loam.jobs.v1.FindStepResponse\x12O\n\nRecordStep\x12\x1f.loam.jobs.v1.RecordStepRequest\x1a .loam.jobs.v1.RecordStepResponse\x12F\n\x07PutBlob\x12\x1c.loam.jobs.v1.PutBlobRequest\x1a\x1d.loam.jobs.v1.PutBlobResponse\x12F\n\x07GetBlob\x12\x1c.loam.jobs.v1.GetBlobRequest\x1a\x1d.loam.jobs.v1.GetBlobResponse\x12C\n\x06Status\x12\x1b.loam.jobs.v1.StatusRequest\x1a\x1c.loam.jobs.v1.StatusResponse\x12I\n\x08Shutdown\x12\x1d.loam.jobs.v1.ShutdownRequest\x1a\x1e.loam.jobs.v1.ShutdownResponse\x12C\n\x06Counts\x12\x1b.loam.jobs.v1.CountsRequest\x1a\x1c.loam.jobs.v1.CountsResponse\x12C\n\x06Tables\x12\x1b.loam.jobs.v1.TablesRequest\x1a\x1c.loam.jobs.v1.TablesResponseb\x06proto3',
+    b'\n\x1aloam/jobs/v1/service.proto\x12\x0cloam.jobs.v1\x1a\x17loam/jobs/v1/jobs.proto\x1a\x1cloam/jobs/v1/schedules.proto"D\n\x0cHelloRequest\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract"\xbe\x01\n\rHelloResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x1a\n\x08contract\x18\x02 \x01(\tR\x08contract\x12\x16\n\x06schema\x18\x03 \x01(\rR\x06schema\x12\x14\n\x05actor\x18\x04 \x01(\tR\x05actor\x12\x15\n\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\x12\x19\n\x08lease_ms\x18\x06 \x01(\rR\x07leaseMs\x12\x17\n\x07beat_ms\x18\x07 \x01(\rR\x06beatMs"\xe5\x01\n\x07LeaseTo\x12\x16\n\x06worker\x18\x01 \x01(\tR\x06worker\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x1a\n\x08attached\x18\x03 \x01(\x08R\x08attached\x12%\n\x0eengine_session\x18\x04 \x01(\tR\rengineSession\x12\'\n\x0fengine_endpoint\x18\x05 \x01(\tR\x0eengineEndpoint\x12\x16\n\x06engine\x18\x06 \x01(\tR\x06engine\x12#\n\rfresh_session\x18\x07 \x01(\tR\x0cfreshSession"\x8c\x01\n\x0eEnqueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12)\n\x04jobs\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.JobSpecR\x04jobs\x120\n\x08lease_to\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.LeaseToR\x07leaseTo"\x91\x01\n\x0fEnqueueResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases\x128\n\x06engine\x18\x03 \x01(\x0b2 .loam.jobs.v1.OpenEngineResponseR\x06engine"\xdd\x01\n\x0cLeaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06worker\x18\x02 \x01(\tR\x06worker\x12\x16\n\x06queues\x18\x03 \x03(\tR\x06queues\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\x12\x19\n\x08lease_ms\x18\x05 \x01(\rR\x07leaseMs\x12\x17\n\x07wait_ms\x18\x06 \x01(\rR\x06waitMs\x12\x18\n\x07engines\x18\x07 \x03(\tR\x07engines\x12\x1a\n\x08versions\x18\x08 \x01(\tR\x08versions"<\n\rLeaseResponse\x12+\n\x06leases\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"t\n\rExtendRequest\x120\n\x06tokens\x18\x01 \x03(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x06tokens\x12\x19\n\x08lease_ms\x18\x02 \x01(\rR\x07leaseMs\x12\x16\n\x06worker\x18\x03 \x01(\tR\x06worker"\xa4\x01\n\tExtension\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12$\n\x0elease_until_ms\x18\x02 \x01(\x03R\x0cleaseUntilMs\x12)\n\x10cancel_requested\x18\x03 \x01(\x08R\x0fcancelRequested\x12\x16\n\x06fenced\x18\x04 \x01(\x08R\x06fenced"I\n\x0eExtendResponse\x127\n\nextensions\x18\x01 \x03(\x0b2\x17.loam.jobs.v1.ExtensionR\nextensions";\n\x0bOutputChunk\x12\x14\n\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n\x06output\x18\x02 \x01(\x0cR\x06output"?\n\x0cWriteStarted\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId\x12\x14\n\x05table\x18\x02 \x01(\tR\x05table"\'\n\nWriteEnded\x12\x19\n\x08write_id\x18\x01 \x01(\tR\x07writeId"E\n\rEngineSession\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1a\n\x08endpoint\x18\x02 \x01(\tR\x08endpoint"\xd1\x03\n\x06Report\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x124\n\x08progress\x18\x02 \x01(\x0b2\x16.loam.jobs.v1.ProgressH\x00R\x08progress\x123\n\x06output\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.OutputChunkH\x00R\x06output\x12A\n\rwrite_started\x18\x04 \x01(\x0b2\x1a.loam.jobs.v1.WriteStartedH\x00R\x0cwriteStarted\x12;\n\x0bwrite_ended\x18\x05 \x01(\x0b2\x18.loam.jobs.v1.WriteEndedH\x00R\nwriteEnded\x12D\n\x0eengine_session\x18\x06 \x01(\x0b2\x1b.loam.jobs.v1.EngineSessionH\x00R\rengineSession\x12(\n\x04cell\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.CellH\x00R\x04cell\x124\n\x08artifact\x18\x08 \x01(\x0b2\x16.loam.jobs.v1.ArtifactH\x00R\x08artifactB\x06\n\x04what"?\n\rReportRequest\x12.\n\x07reports\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"F\n\x0eReportResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\x8e\x02\n\nCompletion\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x1e\n\tsucceeded\x18\x02 \x01(\x0cH\x00R\tsucceeded\x12/\n\x06failed\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.FailureH\x00R\x06failed\x12\x1e\n\tcancelled\x18\x04 \x01(\x08H\x00R\tcancelled\x12\x1c\n\x08released\x18\x05 \x01(\x08H\x00R\x08released\x12\x12\n\x04lost\x18\x06 \x01(\x08R\x04lost\x12&\n\x04blob\x18\x07 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blobB\x05\n\x03how"\xcc\x01\n\x0fCompleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12:\n\x0bcompletions\x18\x02 \x03(\x0b2\x18.loam.jobs.v1.CompletionR\x0bcompletions\x12.\n\x04next\x18\x03 \x01(\x0b2\x1a.loam.jobs.v1.LeaseRequestR\x04next\x12.\n\x07reports\x18\x04 \x03(\x0b2\x14.loam.jobs.v1.ReportR\x07reports"r\n\x10CompletionResult\x12\x16\n\x06fenced\x18\x01 \x01(\x08R\x06fenced\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12,\n\x05state\x18\x03 \x01(\x0e2\x16.loam.jobs.v1.JobStateR\x05state"y\n\x10CompleteResponse\x128\n\x07results\x18\x01 \x03(\x0b2\x1e.loam.jobs.v1.CompletionResultR\x07results\x12+\n\x06leases\x18\x02 \x03(\x0b2\x13.loam.jobs.v1.LeaseR\x06leases"G\n\rCancelRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds"7\n\x0eCancelResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs"#\n\nGetRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xc8\x02\n\x0bGetResponse\x12#\n\x03job\x18\x01 \x01(\x0b2\x11.loam.jobs.v1.JobR\x03job\x121\n\x08attempts\x18\x02 \x03(\x0b2\x15.loam.jobs.v1.AttemptR\x08attempts\x12/\n\x07outcome\x18\x03 \x01(\x0b2\x15.loam.jobs.v1.OutcomeR\x07outcome\x124\n\tsnapshots\x18\x04 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots\x12\x1a\n\x08position\x18\x05 \x01(\rR\x08position\x12(\n\x05cells\x18\x06 \x03(\x0b2\x12.loam.jobs.v1.CellR\x05cells\x124\n\tartifacts\x18\x07 \x03(\x0b2\x16.loam.jobs.v1.ArtifactR\tartifacts"\xec\x02\n\x0bListRequest\x12.\n\x06states\x18\x01 \x03(\x0e2\x16.loam.jobs.v1.JobStateR\x06states\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n\x05limit\x18\x06 \x01(\rR\x05limit\x12\x14\n\x05after\x18\x07 \x01(\tR\x05after\x12\x14\n\x05actor\x18\x08 \x01(\tR\x05actor\x12!\n\x0cdead_letters\x18\t \x01(\x08R\x0bdeadLetters\x12\x1d\n\nretry_line\x18\n \x01(\tR\tretryLine\x12\x1e\n\ntombstones\x18\x0b \x01(\x08R\ntombstones\x12\x17\n\x07job_ids\x18\x0c \x03(\tR\x06jobIds\x12\x1c\n\tpositions\x18\r \x01(\x08R\tpositions"I\n\x0cListResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x12\n\x04next\x18\x02 \x01(\tR\x04next"S\n\x0eOutputsRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"b\n\x06Output\x12\x14\n\x05place\x18\x01 \x01(\x04R\x05place\x12\x14\n\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n\x06output\x18\x03 \x01(\x0cR\x06output\x12\x14\n\x05index\x18\x04 \x01(\x04R\x05index"i\n\x0fOutputsResponse\x12.\n\x07outputs\x18\x01 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs\x12\x12\n\x04next\x18\x02 \x01(\x04R\x04next\x12\x12\n\x04more\x18\x03 \x01(\x08R\x04more">\n\x10SnapshotsRequest\x12\x14\n\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit"I\n\x11SnapshotsResponse\x124\n\tsnapshots\x18\x01 \x03(\x0b2\x16.loam.jobs.v1.SnapshotR\tsnapshots"\xa9\x01\n\x0cWatchRequest\x12\x14\n\x05after\x18\x01 \x01(\tR\x05after\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12-\n\x05kinds\x18\x03 \x03(\x0e2\x17.loam.jobs.v1.EventKindR\x05kinds\x12\x18\n\x07outputs\x18\x04 \x01(\x08R\x07outputs\x12#\n\routputs_after\x18\x05 \x01(\x04R\x0coutputsAfter"\x96\x01\n\rWatchResponse\x12+\n\x06events\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.EventR\x06events\x12\x16\n\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x10\n\x03gap\x18\x03 \x01(\x08R\x03gap\x12.\n\x07outputs\x18\x04 \x03(\x0b2\x14.loam.jobs.v1.OutputR\x07outputs"C\n\x11OpenEngineRequest\x12\x16\n\x06engine\x18\x01 \x01(\tR\x06engine\x12\x16\n\x06holder\x18\x02 \x01(\tR\x06holder"\x94\x01\n\x12OpenEngineResponse\x12\x1a\n\x08endpoint\x18\x01 \x01(\tR\x08endpoint\x12\x1f\n\x0bcatalog_url\x18\x02 \x01(\tR\ncatalogUrl\x12#\n\rcatalog_token\x18\x03 \x01(\tR\x0ccatalogToken\x12\x1c\n\twarehouse\x18\x04 \x01(\tR\twarehouse"%\n\rQueuesRequest\x12\x14\n\x05names\x18\x01 \x03(\tR\x05names"=\n\x0eQueuesResponse\x12+\n\x06queues\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.QueueR\x06queues"\x9f\x01\n\x0fSetQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n\x06paused\x18\x03 \x01(\x08H\x00R\x06paused\x88\x01\x01\x121\n\x06limits\x18\x04 \x01(\x0b2\x19.loam.jobs.v1.QueueLimitsR\x06limitsB\t\n\x07_paused"=\n\x10SetQueueResponse\x12)\n\x05queue\x18\x01 \x01(\x0b2\x13.loam.jobs.v1.QueueR\x05queue"\\\n\x11PurgeQueueRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit"F\n\x12PurgeQueueResponse\x12\x1c\n\tcancelled\x18\x01 \x01(\rR\tcancelled\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"^\n\x0cRetryRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n\x07payload\x18\x03 \x01(\x0cR\x07payload"&\n\rRetryResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"\xa1\x01\n\nDeadFilter\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x14\n\x05queue\x18\x02 \x01(\tR\x05queue\x12\x16\n\x06engine\x18\x03 \x01(\tR\x06engine\x12\x10\n\x03tag\x18\x04 \x01(\tR\x03tag\x12\x12\n\x04text\x18\x05 \x01(\tR\x04text\x12&\n\x0fended_before_ms\x18\x06 \x01(\x03R\rendedBeforeMs"\xd3\x01\n\x0eRedriveRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\nper_second\x18\x04 \x01(\rR\tperSecond\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x1e\n\x0bfirst_at_ms\x18\x06 \x01(\x03R\tfirstAtMs"T\n\x0fRedriveResponse\x12\x17\n\x07job_ids\x18\x01 \x03(\tR\x06jobIds\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\x12\x14\n\x05count\x18\x03 \x01(\x04R\x05count"\x94\x01\n\x0eDismissRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05which\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.DeadFilterR\x05which\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1d\n\ncount_only\x18\x04 \x01(\x08R\tcountOnly"C\n\x0fDismissResponse\x12\x1c\n\tdismissed\x18\x01 \x01(\rR\tdismissed\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"\xeb\x01\n\rDeleteRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x17\n\x07job_ids\x18\x02 \x03(\tR\x06jobIds\x12/\n\x05which\x18\x03 \x01(\x0b2\x19.loam.jobs.v1.ListRequestR\x05which\x12&\n\x0fended_before_ms\x18\x04 \x01(\x03R\rendedBeforeMs\x12\x1d\n\ncount_only\x18\x05 \x01(\x08R\tcountOnly\x12\x14\n\x05purge\x18\x06 \x01(\x08R\x05purge\x12\x14\n\x05limit\x18\x07 \x01(\rR\x05limit":\n\x0eDeleteResponse\x12\x14\n\x05count\x18\x01 \x01(\x04R\x05count\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more"r\n\x0fFindStepRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x03 \x01(\tR\tinputHash"h\n\x10FindStepResponse\x12\x14\n\x05found\x18\x01 \x01(\x08R\x05found\x12\x16\n\x06result\x18\x02 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x03 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\xd3\x01\n\x11RecordStepRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12.\n\x05token\x18\x02 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x10\n\x03key\x18\x03 \x01(\tR\x03key\x12\x1d\n\ninput_hash\x18\x04 \x01(\tR\tinputHash\x12\x16\n\x06result\x18\x05 \x01(\x0cR\x06result\x12&\n\x04blob\x18\x06 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"\x14\n\x12RecordStepResponse"r\n\x0ePutBlobRequest\x12.\n\x05token\x18\x01 \x01(\x0b2\x18.loam.jobs.v1.LeaseTokenR\x05token\x12\x18\n\x07content\x18\x02 \x01(\x0cR\x07content\x12\x16\n\x06sha256\x18\x03 \x01(\tR\x06sha256"9\n\x0fPutBlobResponse\x12&\n\x04blob\x18\x01 \x01(\x0b2\x12.loam.jobs.v1.BlobR\x04blob"?\n\x0eGetBlobRequest\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n\x06sha256\x18\x02 \x01(\tR\x06sha256"+\n\x0fGetBlobResponse\x12\x18\n\x07content\x18\x01 \x01(\x0cR\x07content"\x0f\n\rStatusRequest"\xa0\x01\n\x07Process\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state\x12\x10\n\x03pid\x18\x03 \x01(\rR\x03pid\x12%\n\x0eresident_bytes\x18\x04 \x01(\x04R\rresidentBytes\x12\x1a\n\x08endpoint\x18\x05 \x01(\tR\x08endpoint\x12\x16\n\x06starts\x18\x06 \x01(\rR\x06starts"\xbc\x02\n\x0eStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12\x12\n\x04home\x18\x02 \x01(\tR\x04home\x12"\n\rstarted_at_ms\x18\x03 \x01(\x03R\x0bstartedAtMs\x12\x18\n\x07clients\x18\x04 \x01(\rR\x07clients\x12:\n\x04jobs\x18\x05 \x03(\x0b2&.loam.jobs.v1.StatusResponse.JobsEntryR\x04jobs\x123\n\tprocesses\x18\x06 \x03(\x0b2\x15.loam.jobs.v1.ProcessR\tprocesses\x12\x14\n\x05stays\x18\x07 \x01(\tR\x05stays\x1a7\n\tJobsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01"F\n\x0fShutdownRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force",\n\x10ShutdownResponse\x12\x18\n\x07message\x18\x01 \x01(\tR\x07message"\xe6\x01\n\x16SubmitEngineJobRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x16\n\x06engine\x18\x02 \x01(\tR\x06engine\x12\x16\n\x06source\x18\x03 \x01(\tR\x06source\x12\x12\n\x04name\x18\x04 \x01(\tR\x04name\x12\x16\n\x06params\x18\x05 \x01(\x0cR\x06params\x12\x16\n\x06python\x18\x06 \x01(\tR\x06python\x12\x10\n\x03cwd\x18\x07 \x01(\tR\x03cwd\x12\'\n\x03job\x18\x08 \x01(\x0b2\x15.loam.jobs.v1.JobSpecR\x03job"0\n\x17SubmitEngineJobResponse\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId"i\n\x14RestartEngineRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x1b\n\tlook_only\x18\x03 \x01(\x08R\x08lookOnly"X\n\x15RestartEngineResponse\x12%\n\x04jobs\x18\x01 \x03(\x0b2\x11.loam.jobs.v1.JobR\x04jobs\x12\x18\n\x07foreign\x18\x02 \x01(\rR\x07foreign"\x0f\n\rCountsRequest"\xd1\x01\n\x0eCountsResponse\x12\x18\n\x07running\x18\x01 \x01(\x04R\x07running\x12\x16\n\x06queued\x18\x02 \x01(\x04R\x06queued\x12\x1c\n\tscheduled\x18\x03 \x01(\x04R\tscheduled\x12\x1a\n\x08retrying\x18\x04 \x01(\x04R\x08retrying\x12\x18\n\x07blocked\x18\x05 \x01(\x04R\x07blocked\x12!\n\x0cdead_letters\x18\x06 \x01(\x04R\x0bdeadLetters\x12\x16\n\x06failed\x18\x07 \x01(\x04R\x06failed"\x0f\n\rTablesRequest"a\n\x05Table\x12\x1c\n\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12&\n\x0fcommitted_at_ms\x18\x03 \x01(\x03R\rcommittedAtMs"S\n\x0eTablesResponse\x12+\n\x06tables\x18\x01 \x03(\x0b2\x13.loam.jobs.v1.TableR\x06tables\x12\x14\n\x05state\x18\x02 \x01(\tR\x05state2\x96\x1a\n\x04Jobs\x12@\n\x05Hello\x12\x1a.loam.jobs.v1.HelloRequest\x1a\x1b.loam.jobs.v1.HelloResponse\x12F\n\x07Enqueue\x12\x1c.loam.jobs.v1.EnqueueRequest\x1a\x1d.loam.jobs.v1.EnqueueResponse\x12@\n\x05Lease\x12\x1a.loam.jobs.v1.LeaseRequest\x1a\x1b.loam.jobs.v1.LeaseResponse\x12C\n\x06Extend\x12\x1b.loam.jobs.v1.ExtendRequest\x1a\x1c.loam.jobs.v1.ExtendResponse\x12C\n\x06Report\x12\x1b.loam.jobs.v1.ReportRequest\x1a\x1c.loam.jobs.v1.ReportResponse\x12I\n\x08Complete\x12\x1d.loam.jobs.v1.CompleteRequest\x1a\x1e.loam.jobs.v1.CompleteResponse\x12C\n\x06Cancel\x12\x1b.loam.jobs.v1.CancelRequest\x1a\x1c.loam.jobs.v1.CancelResponse\x12:\n\x03Get\x12\x18.loam.jobs.v1.GetRequest\x1a\x19.loam.jobs.v1.GetResponse\x12=\n\x04List\x12\x19.loam.jobs.v1.ListRequest\x1a\x1a.loam.jobs.v1.ListResponse\x12F\n\x07Outputs\x12\x1c.loam.jobs.v1.OutputsRequest\x1a\x1d.loam.jobs.v1.OutputsResponse\x12L\n\tSnapshots\x12\x1e.loam.jobs.v1.SnapshotsRequest\x1a\x1f.loam.jobs.v1.SnapshotsResponse\x12B\n\x05Watch\x12\x1a.loam.jobs.v1.WatchRequest\x1a\x1b.loam.jobs.v1.WatchResponse0\x01\x12O\n\nOpenEngine\x12\x1f.loam.jobs.v1.OpenEngineRequest\x1a .loam.jobs.v1.OpenEngineResponse\x12C\n\x06Queues\x12\x1b.loam.jobs.v1.QueuesRequest\x1a\x1c.loam.jobs.v1.QueuesResponse\x12I\n\x08SetQueue\x12\x1d.loam.jobs.v1.SetQueueRequest\x1a\x1e.loam.jobs.v1.SetQueueResponse\x12O\n\nPurgeQueue\x12\x1f.loam.jobs.v1.PurgeQueueRequest\x1a .loam.jobs.v1.PurgeQueueResponse\x12@\n\x05Retry\x12\x1a.loam.jobs.v1.RetryRequest\x1a\x1b.loam.jobs.v1.RetryResponse\x12F\n\x07Redrive\x12\x1c.loam.jobs.v1.RedriveRequest\x1a\x1d.loam.jobs.v1.RedriveResponse\x12F\n\x07Dismiss\x12\x1c.loam.jobs.v1.DismissRequest\x1a\x1d.loam.jobs.v1.DismissResponse\x12C\n\x06Delete\x12\x1b.loam.jobs.v1.DeleteRequest\x1a\x1c.loam.jobs.v1.DeleteResponse\x12I\n\x08FindStep\x12\x1d.loam.jobs.v1.FindStepRequest\x1a\x1e.loam.jobs.v1.FindStepResponse\x12O\n\nRecordStep\x12\x1f.loam.jobs.v1.RecordStepRequest\x1a .loam.jobs.v1.RecordStepResponse\x12F\n\x07PutBlob\x12\x1c.loam.jobs.v1.PutBlobRequest\x1a\x1d.loam.jobs.v1.PutBlobResponse\x12F\n\x07GetBlob\x12\x1c.loam.jobs.v1.GetBlobRequest\x1a\x1d.loam.jobs.v1.GetBlobResponse\x12C\n\x06Status\x12\x1b.loam.jobs.v1.StatusRequest\x1a\x1c.loam.jobs.v1.StatusResponse\x12I\n\x08Shutdown\x12\x1d.loam.jobs.v1.ShutdownRequest\x1a\x1e.loam.jobs.v1.ShutdownResponse\x12^\n\x0fSubmitEngineJob\x12$.loam.jobs.v1.SubmitEngineJobRequest\x1a%.loam.jobs.v1.SubmitEngineJobResponse\x12[\n\x0eCreateSchedule\x12#.loam.jobs.v1.CreateScheduleRequest\x1a$.loam.jobs.v1.CreateScheduleResponse\x12X\n\rListSchedules\x12".loam.jobs.v1.ListSchedulesRequest\x1a#.loam.jobs.v1.ListSchedulesResponse\x12R\n\x0bGetSchedule\x12 .loam.jobs.v1.GetScheduleRequest\x1a!.loam.jobs.v1.GetScheduleResponse\x12U\n\x0cEditSchedule\x12!.loam.jobs.v1.EditScheduleRequest\x1a".loam.jobs.v1.EditScheduleResponse\x12X\n\rPauseSchedule\x12".loam.jobs.v1.PauseScheduleRequest\x1a#.loam.jobs.v1.PauseScheduleResponse\x12[\n\x0eResumeSchedule\x12#.loam.jobs.v1.ResumeScheduleRequest\x1a$.loam.jobs.v1.ResumeScheduleResponse\x12^\n\x0fTriggerSchedule\x12$.loam.jobs.v1.TriggerScheduleRequest\x1a%.loam.jobs.v1.TriggerScheduleResponse\x12[\n\x0eDeleteSchedule\x12#.loam.jobs.v1.DeleteScheduleRequest\x1a$.loam.jobs.v1.DeleteScheduleResponse\x12^\n\x0fPreviewSchedule\x12$.loam.jobs.v1.PreviewScheduleRequest\x1a%.loam.jobs.v1.PreviewScheduleResponse\x12I\n\x08Backfill\x12\x1d.loam.jobs.v1.BackfillRequest\x1a\x1e.loam.jobs.v1.BackfillResponse\x12[\n\x0eCancelBackfill\x12#.loam.jobs.v1.CancelBackfillRequest\x1a$.loam.jobs.v1.CancelBackfillResponse\x12L\n\tListTicks\x12\x1e.loam.jobs.v1.ListTicksRequest\x1a\x1f.loam.jobs.v1.ListTicksResponse\x12^\n\x0fInspectNotebook\x12$.loam.jobs.v1.InspectNotebookRequest\x1a%.loam.jobs.v1.InspectNotebookResponse\x12X\n\rRestartEngine\x12".loam.jobs.v1.RestartEngineRequest\x1a#.loam.jobs.v1.RestartEngineResponse\x12C\n\x06Counts\x12\x1b.loam.jobs.v1.CountsRequest\x1a\x1c.loam.jobs.v1.CountsResponse\x12C\n\x06Tables\x12\x1b.loam.jobs.v1.TablesRequest\x1a\x1c.loam.jobs.v1.TablesResponseb\x06proto3',
     [
         jobs_pb.desc(),
+        schedules_pb.desc(),
     ],
     {
         "HelloRequest": HelloRequest,
@@ -2937,6 +3224,10 @@ _DESC = file_desc(
         "StatusResponse": StatusResponse,
         "ShutdownRequest": ShutdownRequest,
         "ShutdownResponse": ShutdownResponse,
+        "SubmitEngineJobRequest": SubmitEngineJobRequest,
+        "SubmitEngineJobResponse": SubmitEngineJobResponse,
+        "RestartEngineRequest": RestartEngineRequest,
+        "RestartEngineResponse": RestartEngineResponse,
         "CountsRequest": CountsRequest,
         "CountsResponse": CountsResponse,
         "TablesRequest": TablesRequest,

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file loam/jobs/v1/jobs.proto.
  */
 export const file_loam_jobs_v1_jobs: GenFile = /*@__PURE__*/
-  fileDesc("Chdsb2FtL2pvYnMvdjEvam9icy5wcm90bxIMbG9hbS5qb2JzLnYxIjUKBFRhc2sSDgoGZW5naW5lGAEgASgJEgwKBG5hbWUYAiABKAkSDwoHcGF5bG9hZBgDIAEoDCKSAQoLUmV0cnlQb2xpY3kSGQoMbWF4X2F0dGVtcHRzGAEgASgNSACIAQESFQoIbWF4X2xvc3QYAiABKA1IAYgBARIPCgdiYXNlX21zGAMgASgDEg4KBmNhcF9tcxgEIAEoAxISCgptYXhfYWdlX21zGAUgASgDQg8KDV9tYXhfYXR0ZW1wdHNCCwoJX21heF9sb3N0ItsCCgdKb2JTcGVjEiAKBHRhc2sYASABKAsyEi5sb2FtLmpvYnMudjEuVGFzaxINCgVxdWV1ZRgCIAEoCRIQCghwcmlvcml0eRgDIAEoERIRCglydW5fYXRfbXMYBCABKAMSKAoFcmV0cnkYBSABKAsyGS5sb2FtLmpvYnMudjEuUmV0cnlQb2xpY3kSEgoKdGltZW91dF9tcxgGIAEoAxIzCgdoZWFkZXJzGAcgAygLMiIubG9hbS5qb2JzLnYxLkpvYlNwZWMuSGVhZGVyc0VudHJ5EgwKBHRhZ3MYCCADKAkSCwoDa2V5GAkgASgJEhIKCmtleV9mb3JfbXMYCiABKAMSEQoJbGltaXRfa2V5GAsgASgJEhUKDWV4cGlyZXNfYXRfbXMYDCABKAMaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiKwoKTGVhc2VUb2tlbhIOCgZqb2JfaWQYASABKAkSDQoFZXBvY2gYAiABKAQimgEKBUxlYXNlEicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SFgoObGVhc2VfdW50aWxfbXMYAiABKAMSGAoQY2FuY2VsX3JlcXVlc3RlZBgDIAEoCBIeCgNqb2IYBCABKAsyES5sb2FtLmpvYnMudjEuSm9iEhYKDmVuZ2luZV9zZXNzaW9uGAUgASgJImYKB0ZhaWx1cmUSDAoEa2luZBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEhEKCXRyYWNlYmFjaxgDIAEoCRIRCglwZXJtYW5lbnQYBCABKAgSFgoOcmV0cnlfYWZ0ZXJfbXMYBSABKAMihQEKCFByb2dyZXNzEhUKCGZyYWN0aW9uGAEgASgBSACIAQESDAoEdGV4dBgCIAEoCRIRCgRkb25lGAMgASgESAGIAQESEgoFdG90YWwYBCABKARIAogBARINCgVhdF9tcxgFIAEoA0ILCglfZnJhY3Rpb25CBwoFX2RvbmVCCAoGX3RvdGFsIssBCghTbmFwc2hvdBINCgV0YWJsZRgBIAEoCRITCgtzbmFwc2hvdF9pZBgCIAEoCRIRCglwYXJlbnRfaWQYAyABKAkSEQoJb3BlcmF0aW9uGAQgASgJEg8KB3N1bW1hcnkYBSABKAwSFwoPY29tbWl0dGVkX2F0X21zGAYgASgDEiIKBWNsYWltGAcgASgOMhMubG9hbS5qb2JzLnYxLkNsYWltEicKBHJ1bnMYCCADKAsyGS5sb2FtLmpvYnMudjEuU25hcHNob3RSdW4iOgoLU25hcHNob3RSdW4SDgoGam9iX2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEgwKBG5hbWUYAyABKAkitQEKB0F0dGVtcHQSDQoFZXBvY2gYASABKAQSDgoGd29ya2VyGAIgASgJEhUKDXN0YXJ0ZWRfYXRfbXMYAyABKAMSEwoLZW5kZWRfYXRfbXMYBCABKAMSJQoDZW5kGAUgASgOMhgubG9hbS5qb2JzLnYxLkF0dGVtcHRFbmQSJgoHZmFpbHVyZRgGIAEoCzIVLmxvYW0uam9icy52MS5GYWlsdXJlEhAKCHZlcnNpb25zGAcgASgJIqgBCgdPdXRjb21lEiUKBXN0YXRlGAEgASgOMhYubG9hbS5qb2JzLnYxLkpvYlN0YXRlEg4KBnJlc3VsdBgCIAEoDBImCgdmYWlsdXJlGAMgASgLMhUubG9hbS5qb2JzLnYxLkZhaWx1cmUSDQoFYXRfbXMYBCABKAMSDQoFZXBvY2gYBSABKAQSIAoEYmxvYhgGIAEoCzISLmxvYW0uam9icy52MS5CbG9iIucFCgNKb2ISCgoCaWQYASABKAkSJQoFc3RhdGUYAiABKA4yFi5sb2FtLmpvYnMudjEuSm9iU3RhdGUSIAoEaG9sZBgDIAEoDjISLmxvYW0uam9icy52MS5Ib2xkEhgKEGNhbmNlbF9yZXF1ZXN0ZWQYBCABKAgSEAoIYXR0YWNoZWQYBSABKAgSIAoEdGFzaxgGIAEoCzISLmxvYW0uam9icy52MS5UYXNrEg0KBXF1ZXVlGAcgASgJEhAKCHByaW9yaXR5GAggASgREg0KBWFjdG9yGAkgASgJEhUKDWNyZWF0ZWRfYXRfbXMYCiABKAMSEQoJcnVuX2F0X21zGAsgASgDEhUKDXN0YXJ0ZWRfYXRfbXMYDCABKAMSFgoOZmluaXNoZWRfYXRfbXMYDSABKAMSFgoObGVhc2VfdW50aWxfbXMYDiABKAMSDgoGd29ya2VyGA8gASgJEg0KBWVwb2NoGBAgASgEEhAKCGF0dGVtcHRzGBEgASgNEigKBXJldHJ5GBIgASgLMhkubG9hbS5qb2JzLnYxLlJldHJ5UG9saWN5EhIKCnRpbWVvdXRfbXMYEyABKAMSLwoHaGVhZGVycxgUIAMoCzIeLmxvYW0uam9icy52MS5Kb2IuSGVhZGVyc0VudHJ5EgwKBHRhZ3MYFSADKAkSDwoHcm9vdF9pZBgWIAEoCRIQCghyZXRyeV9vZhgXIAEoCRIoCghwcm9ncmVzcxgYIAEoCzIWLmxvYW0uam9icy52MS5Qcm9ncmVzcxINCgVlcnJvchgZIAEoCRIRCglsaW1pdF9rZXkYGiABKAkSFQoNZXhwaXJlc19hdF9tcxgbIAEoAxITCgtkZWFkX2xldHRlchgcIAEoCBIRCgl0b21ic3RvbmUYHSABKAgSEAoIcG9zaXRpb24YHiABKA0aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiKgoEQmxvYhIOCgZzaGEyNTYYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBCJ3CgtRdWV1ZUxpbWl0cxITCgttYXhfcnVubmluZxgBIAEoDRIbChNtYXhfcnVubmluZ19wZXJfa2V5GAIgASgNEhMKC21heF93YWl0aW5nGAMgASgNEgwKBHJhdGUYBCABKA0SEwoLcmF0ZV9wZXJfbXMYBSABKA0imQIKBVF1ZXVlEgwKBG5hbWUYASABKAkSDgoGcGF1c2VkGAIgASgIEikKBmxpbWl0cxgDIAEoCzIZLmxvYW0uam9icy52MS5RdWV1ZUxpbWl0cxIPCgd3YWl0aW5nGAQgASgEEhEKCXNjaGVkdWxlZBgFIAEoBBIPCgdydW5uaW5nGAYgASgEEhQKDGRlYWRfbGV0dGVycxgHIAEoBBIZChFvbGRlc3Rfd2FpdGluZ19tcxgIIAEoAxIcChRzdWNjZWVkZWRfcGVyX21pbnV0ZRgJIAEoDRIZChFmYWlsZWRfcGVyX21pbnV0ZRgKIAEoDRITCgt3YWl0X3A1MF9tcxgLIAEoAxITCgt3YWl0X3A5OV9tcxgMIAEoAyK8AgoFRXZlbnQSDgoGY3Vyc29yGAEgASgJEg0KBWF0X21zGAIgASgDEg4KBmpvYl9pZBgDIAEoCRIlCgRraW5kGAQgASgOMhcubG9hbS5qb2JzLnYxLkV2ZW50S2luZBIlCgVzdGF0ZRgFIAEoDjIWLmxvYW0uam9icy52MS5Kb2JTdGF0ZRIgCgRob2xkGAYgASgOMhIubG9hbS5qb2JzLnYxLkhvbGQSDQoFZXBvY2gYByABKAQSDQoFYWN0b3IYCCABKAkSKAoIcHJvZ3Jlc3MYCSABKAsyFi5sb2FtLmpvYnMudjEuUHJvZ3Jlc3MSKAoIc25hcHNob3QYCiABKAsyFi5sb2FtLmpvYnMudjEuU25hcHNob3QSDwoHbWVzc2FnZRgLIAEoCRIRCglydW5fYXRfbXMYDCABKAMqgwEKCEpvYlN0YXRlEhkKFUpPQl9TVEFURV9VTlNQRUNJRklFRBAAEgsKB0JMT0NLRUQQARINCglTQ0hFRFVMRUQQAhIJCgVSRUFEWRADEgsKB1JVTk5JTkcQBBINCglTVUNDRUVERUQQBRIKCgZGQUlMRUQQBhINCglDQU5DRUxMRUQQBypwCgpBdHRlbXB0RW5kEggKBE9QRU4QABIVChFBVFRFTVBUX1NVQ0NFRURFRBABEhIKDkFUVEVNUFRfRkFJTEVEEAISDAoIUkVMRUFTRUQQAxIVChFBVFRFTVBUX0NBTkNFTExFRBAEEggKBExPU1QQBSouCgRIb2xkEgsKB05PX0hPTEQQABILCgdTVEFMTEVEEAESDAoIUVVJRVRJTkcQAiotCgVDbGFpbRILCgdVTktOT1dOEAASCwoHQ0VSVEFJThABEgoKBk9ORV9PRhACKvsBCglFdmVudEtpbmQSGgoWRVZFTlRfS0lORF9VTlNQRUNJRklFRBAAEgwKCEVOUVVFVUVEEAESBwoDRFVFEAISCgoGTEVBU0VEEAMSCwoHUkVTVU1FRBAEEg4KClBST0dSRVNTRUQQBRIRCg1UQUJMRV9XUklUVEVOEAYSDgoKR0lWRU5fQkFDSxAHEgwKCFJFVFJZSU5HEAgSEQoNTEVBU0VfRVhQSVJFRBAJEhQKEENBTkNFTF9SRVFVRVNURUQQChIJCgVFTkRFRBALEhAKDEFUVEVNUFRfTE9TVBAMEg0KCURJU01JU1NFRBANEgwKCFJFRFJJVkVOEA5iBnByb3RvMw");
+  fileDesc("Chdsb2FtL2pvYnMvdjEvam9icy5wcm90bxIMbG9hbS5qb2JzLnYxIjUKBFRhc2sSDgoGZW5naW5lGAEgASgJEgwKBG5hbWUYAiABKAkSDwoHcGF5bG9hZBgDIAEoDCKSAQoLUmV0cnlQb2xpY3kSGQoMbWF4X2F0dGVtcHRzGAEgASgNSACIAQESFQoIbWF4X2xvc3QYAiABKA1IAYgBARIPCgdiYXNlX21zGAMgASgDEg4KBmNhcF9tcxgEIAEoAxISCgptYXhfYWdlX21zGAUgASgDQg8KDV9tYXhfYXR0ZW1wdHNCCwoJX21heF9sb3N0ItsCCgdKb2JTcGVjEiAKBHRhc2sYASABKAsyEi5sb2FtLmpvYnMudjEuVGFzaxINCgVxdWV1ZRgCIAEoCRIQCghwcmlvcml0eRgDIAEoERIRCglydW5fYXRfbXMYBCABKAMSKAoFcmV0cnkYBSABKAsyGS5sb2FtLmpvYnMudjEuUmV0cnlQb2xpY3kSEgoKdGltZW91dF9tcxgGIAEoAxIzCgdoZWFkZXJzGAcgAygLMiIubG9hbS5qb2JzLnYxLkpvYlNwZWMuSGVhZGVyc0VudHJ5EgwKBHRhZ3MYCCADKAkSCwoDa2V5GAkgASgJEhIKCmtleV9mb3JfbXMYCiABKAMSEQoJbGltaXRfa2V5GAsgASgJEhUKDWV4cGlyZXNfYXRfbXMYDCABKAMaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiKwoKTGVhc2VUb2tlbhIOCgZqb2JfaWQYASABKAkSDQoFZXBvY2gYAiABKAQimgEKBUxlYXNlEicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SFgoObGVhc2VfdW50aWxfbXMYAiABKAMSGAoQY2FuY2VsX3JlcXVlc3RlZBgDIAEoCBIeCgNqb2IYBCABKAsyES5sb2FtLmpvYnMudjEuSm9iEhYKDmVuZ2luZV9zZXNzaW9uGAUgASgJImYKB0ZhaWx1cmUSDAoEa2luZBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEhEKCXRyYWNlYmFjaxgDIAEoCRIRCglwZXJtYW5lbnQYBCABKAgSFgoOcmV0cnlfYWZ0ZXJfbXMYBSABKAMihQEKCFByb2dyZXNzEhUKCGZyYWN0aW9uGAEgASgBSACIAQESDAoEdGV4dBgCIAEoCRIRCgRkb25lGAMgASgESAGIAQESEgoFdG90YWwYBCABKARIAogBARINCgVhdF9tcxgFIAEoA0ILCglfZnJhY3Rpb25CBwoFX2RvbmVCCAoGX3RvdGFsIssBCghTbmFwc2hvdBINCgV0YWJsZRgBIAEoCRITCgtzbmFwc2hvdF9pZBgCIAEoCRIRCglwYXJlbnRfaWQYAyABKAkSEQoJb3BlcmF0aW9uGAQgASgJEg8KB3N1bW1hcnkYBSABKAwSFwoPY29tbWl0dGVkX2F0X21zGAYgASgDEiIKBWNsYWltGAcgASgOMhMubG9hbS5qb2JzLnYxLkNsYWltEicKBHJ1bnMYCCADKAsyGS5sb2FtLmpvYnMudjEuU25hcHNob3RSdW4iOgoLU25hcHNob3RSdW4SDgoGam9iX2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEgwKBG5hbWUYAyABKAkitQEKB0F0dGVtcHQSDQoFZXBvY2gYASABKAQSDgoGd29ya2VyGAIgASgJEhUKDXN0YXJ0ZWRfYXRfbXMYAyABKAMSEwoLZW5kZWRfYXRfbXMYBCABKAMSJQoDZW5kGAUgASgOMhgubG9hbS5qb2JzLnYxLkF0dGVtcHRFbmQSJgoHZmFpbHVyZRgGIAEoCzIVLmxvYW0uam9icy52MS5GYWlsdXJlEhAKCHZlcnNpb25zGAcgASgJIqgBCgdPdXRjb21lEiUKBXN0YXRlGAEgASgOMhYubG9hbS5qb2JzLnYxLkpvYlN0YXRlEg4KBnJlc3VsdBgCIAEoDBImCgdmYWlsdXJlGAMgASgLMhUubG9hbS5qb2JzLnYxLkZhaWx1cmUSDQoFYXRfbXMYBCABKAMSDQoFZXBvY2gYBSABKAQSIAoEYmxvYhgGIAEoCzISLmxvYW0uam9icy52MS5CbG9iIucFCgNKb2ISCgoCaWQYASABKAkSJQoFc3RhdGUYAiABKA4yFi5sb2FtLmpvYnMudjEuSm9iU3RhdGUSIAoEaG9sZBgDIAEoDjISLmxvYW0uam9icy52MS5Ib2xkEhgKEGNhbmNlbF9yZXF1ZXN0ZWQYBCABKAgSEAoIYXR0YWNoZWQYBSABKAgSIAoEdGFzaxgGIAEoCzISLmxvYW0uam9icy52MS5UYXNrEg0KBXF1ZXVlGAcgASgJEhAKCHByaW9yaXR5GAggASgREg0KBWFjdG9yGAkgASgJEhUKDWNyZWF0ZWRfYXRfbXMYCiABKAMSEQoJcnVuX2F0X21zGAsgASgDEhUKDXN0YXJ0ZWRfYXRfbXMYDCABKAMSFgoOZmluaXNoZWRfYXRfbXMYDSABKAMSFgoObGVhc2VfdW50aWxfbXMYDiABKAMSDgoGd29ya2VyGA8gASgJEg0KBWVwb2NoGBAgASgEEhAKCGF0dGVtcHRzGBEgASgNEigKBXJldHJ5GBIgASgLMhkubG9hbS5qb2JzLnYxLlJldHJ5UG9saWN5EhIKCnRpbWVvdXRfbXMYEyABKAMSLwoHaGVhZGVycxgUIAMoCzIeLmxvYW0uam9icy52MS5Kb2IuSGVhZGVyc0VudHJ5EgwKBHRhZ3MYFSADKAkSDwoHcm9vdF9pZBgWIAEoCRIQCghyZXRyeV9vZhgXIAEoCRIoCghwcm9ncmVzcxgYIAEoCzIWLmxvYW0uam9icy52MS5Qcm9ncmVzcxINCgVlcnJvchgZIAEoCRIRCglsaW1pdF9rZXkYGiABKAkSFQoNZXhwaXJlc19hdF9tcxgbIAEoAxITCgtkZWFkX2xldHRlchgcIAEoCBIRCgl0b21ic3RvbmUYHSABKAgSEAoIcG9zaXRpb24YHiABKA0aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiKgoEQmxvYhIOCgZzaGEyNTYYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBCJ3CgtRdWV1ZUxpbWl0cxITCgttYXhfcnVubmluZxgBIAEoDRIbChNtYXhfcnVubmluZ19wZXJfa2V5GAIgASgNEhMKC21heF93YWl0aW5nGAMgASgNEgwKBHJhdGUYBCABKA0SEwoLcmF0ZV9wZXJfbXMYBSABKA0imQIKBVF1ZXVlEgwKBG5hbWUYASABKAkSDgoGcGF1c2VkGAIgASgIEikKBmxpbWl0cxgDIAEoCzIZLmxvYW0uam9icy52MS5RdWV1ZUxpbWl0cxIPCgd3YWl0aW5nGAQgASgEEhEKCXNjaGVkdWxlZBgFIAEoBBIPCgdydW5uaW5nGAYgASgEEhQKDGRlYWRfbGV0dGVycxgHIAEoBBIZChFvbGRlc3Rfd2FpdGluZ19tcxgIIAEoAxIcChRzdWNjZWVkZWRfcGVyX21pbnV0ZRgJIAEoDRIZChFmYWlsZWRfcGVyX21pbnV0ZRgKIAEoDRITCgt3YWl0X3A1MF9tcxgLIAEoAxITCgt3YWl0X3A5OV9tcxgMIAEoAyLRAgoFRXZlbnQSDgoGY3Vyc29yGAEgASgJEg0KBWF0X21zGAIgASgDEg4KBmpvYl9pZBgDIAEoCRIlCgRraW5kGAQgASgOMhcubG9hbS5qb2JzLnYxLkV2ZW50S2luZBIlCgVzdGF0ZRgFIAEoDjIWLmxvYW0uam9icy52MS5Kb2JTdGF0ZRIgCgRob2xkGAYgASgOMhIubG9hbS5qb2JzLnYxLkhvbGQSDQoFZXBvY2gYByABKAQSDQoFYWN0b3IYCCABKAkSKAoIcHJvZ3Jlc3MYCSABKAsyFi5sb2FtLmpvYnMudjEuUHJvZ3Jlc3MSKAoIc25hcHNob3QYCiABKAsyFi5sb2FtLmpvYnMudjEuU25hcHNob3QSDwoHbWVzc2FnZRgLIAEoCRIRCglydW5fYXRfbXMYDCABKAMSEwoLc2NoZWR1bGVfaWQYDSABKAkigwEKBENlbGwSDQoFaW5kZXgYASABKA0SDQoFdGl0bGUYAiABKAkSJgoFc3RhdGUYAyABKA4yFy5sb2FtLmpvYnMudjEuQ2VsbFN0YXRlEhUKDXN0YXJ0ZWRfYXRfbXMYBCABKAMSDwoHdG9va19tcxgFIAEoAxINCgVlcnJvchgGIAEoCSKCAQoIQXJ0aWZhY3QSDAoEbmFtZRgBIAEoCRIoCgRraW5kGAIgASgOMhoubG9hbS5qb2JzLnYxLkFydGlmYWN0S2luZBIMCgRwYXRoGAMgASgJEg4KBnNoYTI1NhgEIAEoCRISCgpzaXplX2J5dGVzGAUgASgEEgwKBGtlcHQYBiABKAgqgwEKCEpvYlN0YXRlEhkKFUpPQl9TVEFURV9VTlNQRUNJRklFRBAAEgsKB0JMT0NLRUQQARINCglTQ0hFRFVMRUQQAhIJCgVSRUFEWRADEgsKB1JVTk5JTkcQBBINCglTVUNDRUVERUQQBRIKCgZGQUlMRUQQBhINCglDQU5DRUxMRUQQBypwCgpBdHRlbXB0RW5kEggKBE9QRU4QABIVChFBVFRFTVBUX1NVQ0NFRURFRBABEhIKDkFUVEVNUFRfRkFJTEVEEAISDAoIUkVMRUFTRUQQAxIVChFBVFRFTVBUX0NBTkNFTExFRBAEEggKBExPU1QQBSouCgRIb2xkEgsKB05PX0hPTEQQABILCgdTVEFMTEVEEAESDAoIUVVJRVRJTkcQAiotCgVDbGFpbRILCgdVTktOT1dOEAASCwoHQ0VSVEFJThABEgoKBk9ORV9PRhACKp4CCglFdmVudEtpbmQSGgoWRVZFTlRfS0lORF9VTlNQRUNJRklFRBAAEgwKCEVOUVVFVUVEEAESBwoDRFVFEAISCgoGTEVBU0VEEAMSCwoHUkVTVU1FRBAEEg4KClBST0dSRVNTRUQQBRIRCg1UQUJMRV9XUklUVEVOEAYSDgoKR0lWRU5fQkFDSxAHEgwKCFJFVFJZSU5HEAgSEQoNTEVBU0VfRVhQSVJFRBAJEhQKEENBTkNFTF9SRVFVRVNURUQQChIJCgVFTkRFRBALEhAKDEFUVEVNUFRfTE9TVBAMEg0KCURJU01JU1NFRBANEgwKCFJFRFJJVkVOEA4SCwoHREVMRVRFRBAPEhQKEFNDSEVEVUxFX0NIQU5HRUQQECpyCglDZWxsU3RhdGUSEAoMQ0VMTF9XQUlUSU5HEAASEAoMQ0VMTF9SVU5OSU5HEAESCwoHQ0VMTF9PSxACEg8KC0NFTExfRkFJTEVEEAMSEQoNQ0VMTF9SRVBMQVlFRBAEEhAKDENFTExfU0tJUFBFRBAFKk0KDEFydGlmYWN0S2luZBIRCg1BUlRJRkFDVF9GSUxFEAASFQoRQVJUSUZBQ1RfTk9URUJPT0sQARITCg9BUlRJRkFDVF9TT1VSQ0UQAmIGcHJvdG8z");
 
 /**
  * @generated from message loam.jobs.v1.Task
@@ -228,6 +228,8 @@ export type Lease = Message<"loam.jobs.v1.Lease"> & {
   cancelRequested: boolean;
 
   /**
+   * what its holder needs; of a task only task, attempts, timeout_ms and headers
+   *
    * @generated from field: loam.jobs.v1.Job job = 4;
    */
   job?: Job | undefined;
@@ -907,6 +909,13 @@ export type Event = Message<"loam.jobs.v1.Event"> & {
    * @generated from field: int64 run_at_ms = 12;
    */
   runAtMs: bigint;
+
+  /**
+   * with SCHEDULE_CHANGED
+   *
+   * @generated from field: string schedule_id = 13;
+   */
+  scheduleId: string;
 };
 
 /**
@@ -915,6 +924,102 @@ export type Event = Message<"loam.jobs.v1.Event"> & {
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
   messageDesc(file_loam_jobs_v1_jobs, 15);
+
+/**
+ * A code cell of a notebook's run.
+ *
+ * @generated from message loam.jobs.v1.Cell
+ */
+export type Cell = Message<"loam.jobs.v1.Cell"> & {
+  /**
+   * among all cells of the executed notebook, from 0
+   *
+   * @generated from field: uint32 index = 1;
+   */
+  index: number;
+
+  /**
+   * its first line
+   *
+   * @generated from field: string title = 2;
+   */
+  title: string;
+
+  /**
+   * @generated from field: loam.jobs.v1.CellState state = 3;
+   */
+  state: CellState;
+
+  /**
+   * @generated from field: int64 started_at_ms = 4;
+   */
+  startedAtMs: bigint;
+
+  /**
+   * @generated from field: int64 took_ms = 5;
+   */
+  tookMs: bigint;
+
+  /**
+   * one line
+   *
+   * @generated from field: string error = 6;
+   */
+  error: string;
+};
+
+/**
+ * Describes the message loam.jobs.v1.Cell.
+ * Use `create(CellSchema)` to create a new message.
+ */
+export const CellSchema: GenMessage<Cell> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_jobs, 16);
+
+/**
+ * What a run read or left, by name. A repeat of the name replaces it.
+ *
+ * @generated from message loam.jobs.v1.Artifact
+ */
+export type Artifact = Message<"loam.jobs.v1.Artifact"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: loam.jobs.v1.ArtifactKind kind = 2;
+   */
+  kind: ArtifactKind;
+
+  /**
+   * @generated from field: string path = 3;
+   */
+  path: string;
+
+  /**
+   * @generated from field: string sha256 = 4;
+   */
+  sha256: string;
+
+  /**
+   * @generated from field: uint64 size_bytes = 5;
+   */
+  sizeBytes: bigint;
+
+  /**
+   * GetBlob has its content
+   *
+   * @generated from field: bool kept = 6;
+   */
+  kept: boolean;
+};
+
+/**
+ * Describes the message loam.jobs.v1.Artifact.
+ * Use `create(ArtifactSchema)` to create a new message.
+ */
+export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_jobs, 17);
 
 /**
  * People read `ready` as "queued". Retrying, stalled and cancelling are views of scheduled and running.
@@ -1170,6 +1275,20 @@ export enum EventKind {
    * @generated from enum value: REDRIVEN = 14;
    */
   REDRIVEN = 14,
+
+  /**
+   * what it held is gone; its earlier events stay, without words
+   *
+   * @generated from enum value: DELETED = 15;
+   */
+  DELETED = 15,
+
+  /**
+   * `schedule_id` was created, edited, paused, resumed, deleted, or missed ticks: see `message`
+   *
+   * @generated from enum value: SCHEDULE_CHANGED = 16;
+   */
+  SCHEDULE_CHANGED = 16,
 }
 
 /**
@@ -1177,4 +1296,81 @@ export enum EventKind {
  */
 export const EventKindSchema: GenEnum<EventKind> = /*@__PURE__*/
   enumDesc(file_loam_jobs_v1_jobs, 4);
+
+/**
+ * @generated from enum loam.jobs.v1.CellState
+ */
+export enum CellState {
+  /**
+   * @generated from enum value: CELL_WAITING = 0;
+   */
+  CELL_WAITING = 0,
+
+  /**
+   * @generated from enum value: CELL_RUNNING = 1;
+   */
+  CELL_RUNNING = 1,
+
+  /**
+   * @generated from enum value: CELL_OK = 2;
+   */
+  CELL_OK = 2,
+
+  /**
+   * @generated from enum value: CELL_FAILED = 3;
+   */
+  CELL_FAILED = 3,
+
+  /**
+   * its recorded step was restored, it was not run
+   *
+   * @generated from enum value: CELL_REPLAYED = 4;
+   */
+  CELL_REPLAYED = 4,
+
+  /**
+   * the run ended before it
+   *
+   * @generated from enum value: CELL_SKIPPED = 5;
+   */
+  CELL_SKIPPED = 5,
+}
+
+/**
+ * Describes the enum loam.jobs.v1.CellState.
+ */
+export const CellStateSchema: GenEnum<CellState> = /*@__PURE__*/
+  enumDesc(file_loam_jobs_v1_jobs, 5);
+
+/**
+ * @generated from enum loam.jobs.v1.ArtifactKind
+ */
+export enum ArtifactKind {
+  /**
+   * written below the working directory; not copied
+   *
+   * @generated from enum value: ARTIFACT_FILE = 0;
+   */
+  ARTIFACT_FILE = 0,
+
+  /**
+   * the executed notebook
+   *
+   * @generated from enum value: ARTIFACT_NOTEBOOK = 1;
+   */
+  ARTIFACT_NOTEBOOK = 1,
+
+  /**
+   * what ran, with its hash; `path` is where it was taken from
+   *
+   * @generated from enum value: ARTIFACT_SOURCE = 2;
+   */
+  ARTIFACT_SOURCE = 2,
+}
+
+/**
+ * Describes the enum loam.jobs.v1.ArtifactKind.
+ */
+export const ArtifactKindSchema: GenEnum<ArtifactKind> = /*@__PURE__*/
+  enumDesc(file_loam_jobs_v1_jobs, 6);
 

@@ -9,15 +9,17 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Attempt, Blob, Event, EventKind, Failure, Job, JobSpec, JobState, Lease, LeaseToken, Outcome, Progress, Queue, QueueLimits, Snapshot } from "./jobs_pb";
+import type { Artifact, Attempt, Blob, Cell, Event, EventKind, Failure, Job, JobSpec, JobState, Lease, LeaseToken, Outcome, Progress, Queue, QueueLimits, Snapshot } from "./jobs_pb";
 import { file_loam_jobs_v1_jobs } from "./jobs_pb";
+import type { BackfillRequestSchema, BackfillResponseSchema, CancelBackfillRequestSchema, CancelBackfillResponseSchema, CreateScheduleRequestSchema, CreateScheduleResponseSchema, DeleteScheduleRequestSchema, DeleteScheduleResponseSchema, EditScheduleRequestSchema, EditScheduleResponseSchema, GetScheduleRequestSchema, GetScheduleResponseSchema, InspectNotebookRequestSchema, InspectNotebookResponseSchema, ListSchedulesRequestSchema, ListSchedulesResponseSchema, ListTicksRequestSchema, ListTicksResponseSchema, PauseScheduleRequestSchema, PauseScheduleResponseSchema, PreviewScheduleRequestSchema, PreviewScheduleResponseSchema, ResumeScheduleRequestSchema, ResumeScheduleResponseSchema, TriggerScheduleRequestSchema, TriggerScheduleResponseSchema } from "./schedules_pb";
+import { file_loam_jobs_v1_schedules } from "./schedules_pb";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file loam/jobs/v1/service.proto.
  */
 export const file_loam_jobs_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Chpsb2FtL2pvYnMvdjEvc2VydmljZS5wcm90bxIMbG9hbS5qb2JzLnYxIjEKDEhlbGxvUmVxdWVzdBIPCgd2ZXJzaW9uGAEgASgJEhAKCGNvbnRyYWN0GAIgASgJIoQBCg1IZWxsb1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSEAoIY29udHJhY3QYAiABKAkSDgoGc2NoZW1hGAMgASgNEg0KBWFjdG9yGAQgASgJEg4KBm5vd19tcxgFIAEoAxIQCghsZWFzZV9tcxgGIAEoDRIPCgdiZWF0X21zGAcgASgNIpUBCgdMZWFzZVRvEg4KBndvcmtlchgBIAEoCRIQCghsZWFzZV9tcxgCIAEoDRIQCghhdHRhY2hlZBgDIAEoCBIWCg5lbmdpbmVfc2Vzc2lvbhgEIAEoCRIXCg9lbmdpbmVfZW5kcG9pbnQYBSABKAkSDgoGZW5naW5lGAYgASgJEhUKDWZyZXNoX3Nlc3Npb24YByABKAkicgoORW5xdWV1ZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIjCgRqb2JzGAIgAygLMhUubG9hbS5qb2JzLnYxLkpvYlNwZWMSJwoIbGVhc2VfdG8YAyABKAsyFS5sb2FtLmpvYnMudjEuTGVhc2VUbyJ5Cg9FbnF1ZXVlUmVzcG9uc2USDwoHam9iX2lkcxgBIAMoCRIjCgZsZWFzZXMYAiADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2USMAoGZW5naW5lGAMgASgLMiAubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXNwb25zZSKXAQoMTGVhc2VSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGd29ya2VyGAIgASgJEg4KBnF1ZXVlcxgDIAMoCRINCgVsaW1pdBgEIAEoDRIQCghsZWFzZV9tcxgFIAEoDRIPCgd3YWl0X21zGAYgASgNEg8KB2VuZ2luZXMYByADKAkSEAoIdmVyc2lvbnMYCCABKAkiNAoNTGVhc2VSZXNwb25zZRIjCgZsZWFzZXMYASADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2UiWwoNRXh0ZW5kUmVxdWVzdBIoCgZ0b2tlbnMYASADKAsyGC5sb2FtLmpvYnMudjEuTGVhc2VUb2tlbhIQCghsZWFzZV9tcxgCIAEoDRIOCgZ3b3JrZXIYAyABKAkidgoJRXh0ZW5zaW9uEicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SFgoObGVhc2VfdW50aWxfbXMYAiABKAMSGAoQY2FuY2VsX3JlcXVlc3RlZBgDIAEoCBIOCgZmZW5jZWQYBCABKAgiPQoORXh0ZW5kUmVzcG9uc2USKwoKZXh0ZW5zaW9ucxgBIAMoCzIXLmxvYW0uam9icy52MS5FeHRlbnNpb24iLAoLT3V0cHV0Q2h1bmsSDQoFaW5kZXgYASABKAQSDgoGb3V0cHV0GAIgASgMIi8KDFdyaXRlU3RhcnRlZBIQCgh3cml0ZV9pZBgBIAEoCRINCgV0YWJsZRgCIAEoCSIeCgpXcml0ZUVuZGVkEhAKCHdyaXRlX2lkGAEgASgJIjIKDUVuZ2luZVNlc3Npb24SDwoHc2Vzc2lvbhgBIAEoCRIQCghlbmRwb2ludBgCIAEoCSKvAgoGUmVwb3J0EicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SKgoIcHJvZ3Jlc3MYAiABKAsyFi5sb2FtLmpvYnMudjEuUHJvZ3Jlc3NIABIrCgZvdXRwdXQYAyABKAsyGS5sb2FtLmpvYnMudjEuT3V0cHV0Q2h1bmtIABIzCg13cml0ZV9zdGFydGVkGAQgASgLMhoubG9hbS5qb2JzLnYxLldyaXRlU3RhcnRlZEgAEi8KC3dyaXRlX2VuZGVkGAUgASgLMhgubG9hbS5qb2JzLnYxLldyaXRlRW5kZWRIABI1Cg5lbmdpbmVfc2Vzc2lvbhgGIAEoCzIbLmxvYW0uam9icy52MS5FbmdpbmVTZXNzaW9uSABCBgoEd2hhdCI2Cg1SZXBvcnRSZXF1ZXN0EiUKB3JlcG9ydHMYASADKAsyFC5sb2FtLmpvYnMudjEuUmVwb3J0IjsKDlJlcG9ydFJlc3BvbnNlEikKCXNuYXBzaG90cxgBIAMoCzIWLmxvYW0uam9icy52MS5TbmFwc2hvdCLTAQoKQ29tcGxldGlvbhInCgV0b2tlbhgBIAEoCzIYLmxvYW0uam9icy52MS5MZWFzZVRva2VuEhMKCXN1Y2NlZWRlZBgCIAEoDEgAEicKBmZhaWxlZBgDIAEoCzIVLmxvYW0uam9icy52MS5GYWlsdXJlSAASEwoJY2FuY2VsbGVkGAQgASgISAASEgoIcmVsZWFzZWQYBSABKAhIABIMCgRsb3N0GAYgASgIEiAKBGJsb2IYByABKAsyEi5sb2FtLmpvYnMudjEuQmxvYkIFCgNob3cipQEKD0NvbXBsZXRlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEi0KC2NvbXBsZXRpb25zGAIgAygLMhgubG9hbS5qb2JzLnYxLkNvbXBsZXRpb24SKAoEbmV4dBgDIAEoCzIaLmxvYW0uam9icy52MS5MZWFzZVJlcXVlc3QSJQoHcmVwb3J0cxgEIAMoCzIULmxvYW0uam9icy52MS5SZXBvcnQiWgoQQ29tcGxldGlvblJlc3VsdBIOCgZmZW5jZWQYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIlCgVzdGF0ZRgDIAEoDjIWLmxvYW0uam9icy52MS5Kb2JTdGF0ZSJoChBDb21wbGV0ZVJlc3BvbnNlEi8KB3Jlc3VsdHMYASADKAsyHi5sb2FtLmpvYnMudjEuQ29tcGxldGlvblJlc3VsdBIjCgZsZWFzZXMYAiADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2UiNAoNQ2FuY2VsUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg8KB2pvYl9pZHMYAiADKAkiMQoOQ2FuY2VsUmVzcG9uc2USHwoEam9icxgBIAMoCzIRLmxvYW0uam9icy52MS5Kb2IiHAoKR2V0UmVxdWVzdBIOCgZqb2JfaWQYASABKAkiuwEKC0dldFJlc3BvbnNlEh4KA2pvYhgBIAEoCzIRLmxvYW0uam9icy52MS5Kb2ISJwoIYXR0ZW1wdHMYAiADKAsyFS5sb2FtLmpvYnMudjEuQXR0ZW1wdBImCgdvdXRjb21lGAMgASgLMhUubG9hbS5qb2JzLnYxLk91dGNvbWUSKQoJc25hcHNob3RzGAQgAygLMhYubG9hbS5qb2JzLnYxLlNuYXBzaG90EhAKCHBvc2l0aW9uGAUgASgNIv4BCgtMaXN0UmVxdWVzdBImCgZzdGF0ZXMYASADKA4yFi5sb2FtLmpvYnMudjEuSm9iU3RhdGUSDgoGZW5naW5lGAIgASgJEg0KBXF1ZXVlGAMgASgJEgsKA3RhZxgEIAEoCRIMCgR0ZXh0GAUgASgJEg0KBWxpbWl0GAYgASgNEg0KBWFmdGVyGAcgASgJEg0KBWFjdG9yGAggASgJEhQKDGRlYWRfbGV0dGVycxgJIAEoCBISCgpyZXRyeV9saW5lGAogASgJEhIKCnRvbWJzdG9uZXMYCyABKAgSDwoHam9iX2lkcxgMIAMoCRIRCglwb3NpdGlvbnMYDSABKAgiPQoMTGlzdFJlc3BvbnNlEh8KBGpvYnMYASADKAsyES5sb2FtLmpvYnMudjEuSm9iEgwKBG5leHQYAiABKAkiPgoOT3V0cHV0c1JlcXVlc3QSDgoGam9iX2lkGAEgASgJEg0KBWFmdGVyGAIgASgEEg0KBWxpbWl0GAMgASgNIjYKBk91dHB1dBINCgVwbGFjZRgBIAEoBBINCgVlcG9jaBgCIAEoBBIOCgZvdXRwdXQYAyABKAwiVAoPT3V0cHV0c1Jlc3BvbnNlEiUKB291dHB1dHMYASADKAsyFC5sb2FtLmpvYnMudjEuT3V0cHV0EgwKBG5leHQYAiABKAQSDAoEbW9yZRgDIAEoCCIwChBTbmFwc2hvdHNSZXF1ZXN0Eg0KBXRhYmxlGAEgASgJEg0KBWxpbWl0GAIgASgNIj4KEVNuYXBzaG90c1Jlc3BvbnNlEikKCXNuYXBzaG90cxgBIAMoCzIWLmxvYW0uam9icy52MS5TbmFwc2hvdCJVCgxXYXRjaFJlcXVlc3QSDQoFYWZ0ZXIYASABKAkSDgoGam9iX2lkGAIgASgJEiYKBWtpbmRzGAMgAygOMhcubG9hbS5qb2JzLnYxLkV2ZW50S2luZCJRCg1XYXRjaFJlc3BvbnNlEiMKBmV2ZW50cxgBIAMoCzITLmxvYW0uam9icy52MS5FdmVudBIOCgZjdXJzb3IYAiABKAkSCwoDZ2FwGAMgASgIIjMKEU9wZW5FbmdpbmVSZXF1ZXN0Eg4KBmVuZ2luZRgBIAEoCRIOCgZob2xkZXIYAiABKAkiZQoST3BlbkVuZ2luZVJlc3BvbnNlEhAKCGVuZHBvaW50GAEgASgJEhMKC2NhdGFsb2dfdXJsGAIgASgJEhUKDWNhdGFsb2dfdG9rZW4YAyABKAkSEQoJd2FyZWhvdXNlGAQgASgJIh4KDVF1ZXVlc1JlcXVlc3QSDQoFbmFtZXMYASADKAkiNQoOUXVldWVzUmVzcG9uc2USIwoGcXVldWVzGAEgAygLMhMubG9hbS5qb2JzLnYxLlF1ZXVlIn4KD1NldFF1ZXVlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSEwoGcGF1c2VkGAMgASgISACIAQESKQoGbGltaXRzGAQgASgLMhkubG9hbS5qb2JzLnYxLlF1ZXVlTGltaXRzQgkKB19wYXVzZWQiNgoQU2V0UXVldWVSZXNwb25zZRIiCgVxdWV1ZRgBIAEoCzITLmxvYW0uam9icy52MS5RdWV1ZSJEChFQdXJnZVF1ZXVlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDQoFbGltaXQYAyABKA0iNQoSUHVyZ2VRdWV1ZVJlc3BvbnNlEhEKCWNhbmNlbGxlZBgBIAEoDRIMCgRtb3JlGAIgASgIIkMKDFJldHJ5UmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg4KBmpvYl9pZBgCIAEoCRIPCgdwYXlsb2FkGAMgASgMIh8KDVJldHJ5UmVzcG9uc2USDgoGam9iX2lkGAEgASgJIlcKCkRlYWRGaWx0ZXISDwoHam9iX2lkcxgBIAMoCRINCgVxdWV1ZRgCIAEoCRIOCgZlbmdpbmUYAyABKAkSCwoDdGFnGAQgASgJEgwKBHRleHQYBSABKAkicAoOUmVkcml2ZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRInCgV3aGljaBgCIAEoCzIYLmxvYW0uam9icy52MS5EZWFkRmlsdGVyEg0KBWxpbWl0GAMgASgNEhIKCnBlcl9zZWNvbmQYBCABKA0iMAoPUmVkcml2ZVJlc3BvbnNlEg8KB2pvYl9pZHMYASADKAkSDAoEbW9yZRgCIAEoCCJcCg5EaXNtaXNzUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEicKBXdoaWNoGAIgASgLMhgubG9hbS5qb2JzLnYxLkRlYWRGaWx0ZXISDQoFbGltaXQYAyABKA0iMgoPRGlzbWlzc1Jlc3BvbnNlEhEKCWRpc21pc3NlZBgBIAEoDRIMCgRtb3JlGAIgASgIIqkBCg1EZWxldGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDwoHam9iX2lkcxgCIAMoCRIoCgV3aGljaBgDIAEoCzIZLmxvYW0uam9icy52MS5MaXN0UmVxdWVzdBIXCg9lbmRlZF9iZWZvcmVfbXMYBCABKAMSEgoKY291bnRfb25seRgFIAEoCBINCgVwdXJnZRgGIAEoCBINCgVsaW1pdBgHIAEoDSItCg5EZWxldGVSZXNwb25zZRINCgVjb3VudBgBIAEoBBIMCgRtb3JlGAIgASgIIlsKD0ZpbmRTdGVwUmVxdWVzdBInCgV0b2tlbhgBIAEoCzIYLmxvYW0uam9icy52MS5MZWFzZVRva2VuEgsKA2tleRgCIAEoCRISCgppbnB1dF9oYXNoGAMgASgJIlMKEEZpbmRTdGVwUmVzcG9uc2USDQoFZm91bmQYASABKAgSDgoGcmVzdWx0GAIgASgMEiAKBGJsb2IYAyABKAsyEi5sb2FtLmpvYnMudjEuQmxvYiKjAQoRUmVjb3JkU3RlcFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRInCgV0b2tlbhgCIAEoCzIYLmxvYW0uam9icy52MS5MZWFzZVRva2VuEgsKA2tleRgDIAEoCRISCgppbnB1dF9oYXNoGAQgASgJEg4KBnJlc3VsdBgFIAEoDBIgCgRibG9iGAYgASgLMhIubG9hbS5qb2JzLnYxLkJsb2IiFAoSUmVjb3JkU3RlcFJlc3BvbnNlIloKDlB1dEJsb2JSZXF1ZXN0EicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SDwoHY29udGVudBgCIAEoDBIOCgZzaGEyNTYYAyABKAkiMwoPUHV0QmxvYlJlc3BvbnNlEiAKBGJsb2IYASABKAsyEi5sb2FtLmpvYnMudjEuQmxvYiIwCg5HZXRCbG9iUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDgoGc2hhMjU2GAIgASgJIiIKD0dldEJsb2JSZXNwb25zZRIPCgdjb250ZW50GAEgASgMIg8KDVN0YXR1c1JlcXVlc3QibQoHUHJvY2VzcxIMCgRuYW1lGAEgASgJEg0KBXN0YXRlGAIgASgJEgsKA3BpZBgDIAEoDRIWCg5yZXNpZGVudF9ieXRlcxgEIAEoBBIQCghlbmRwb2ludBgFIAEoCRIOCgZzdGFydHMYBiABKA0i8wEKDlN0YXR1c1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSDAoEaG9tZRgCIAEoCRIVCg1zdGFydGVkX2F0X21zGAMgASgDEg8KB2NsaWVudHMYBCABKA0SNAoEam9icxgFIAMoCzImLmxvYW0uam9icy52MS5TdGF0dXNSZXNwb25zZS5Kb2JzRW50cnkSKAoJcHJvY2Vzc2VzGAYgAygLMhUubG9hbS5qb2JzLnYxLlByb2Nlc3MSDQoFc3RheXMYByABKAkaKwoJSm9ic0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiNAoPU2h1dGRvd25SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDQoFZm9yY2UYAiABKAgiIwoQU2h1dGRvd25SZXNwb25zZRIPCgdtZXNzYWdlGAEgASgJIg8KDUNvdW50c1JlcXVlc3QijQEKDkNvdW50c1Jlc3BvbnNlEg8KB3J1bm5pbmcYASABKAQSDgoGcXVldWVkGAIgASgEEhEKCXNjaGVkdWxlZBgDIAEoBBIQCghyZXRyeWluZxgEIAEoBBIPCgdibG9ja2VkGAUgASgEEhQKDGRlYWRfbGV0dGVycxgGIAEoBBIOCgZmYWlsZWQYByABKAQiDwoNVGFibGVzUmVxdWVzdCJBCgVUYWJsZRIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCRIXCg9jb21taXR0ZWRfYXRfbXMYAyABKAMiRAoOVGFibGVzUmVzcG9uc2USIwoGdGFibGVzGAEgAygLMhMubG9hbS5qb2JzLnYxLlRhYmxlEg0KBXN0YXRlGAIgASgJMtAPCgRKb2JzEkAKBUhlbGxvEhoubG9hbS5qb2JzLnYxLkhlbGxvUmVxdWVzdBobLmxvYW0uam9icy52MS5IZWxsb1Jlc3BvbnNlEkYKB0VucXVldWUSHC5sb2FtLmpvYnMudjEuRW5xdWV1ZVJlcXVlc3QaHS5sb2FtLmpvYnMudjEuRW5xdWV1ZVJlc3BvbnNlEkAKBUxlYXNlEhoubG9hbS5qb2JzLnYxLkxlYXNlUmVxdWVzdBobLmxvYW0uam9icy52MS5MZWFzZVJlc3BvbnNlEkMKBkV4dGVuZBIbLmxvYW0uam9icy52MS5FeHRlbmRSZXF1ZXN0GhwubG9hbS5qb2JzLnYxLkV4dGVuZFJlc3BvbnNlEkMKBlJlcG9ydBIbLmxvYW0uam9icy52MS5SZXBvcnRSZXF1ZXN0GhwubG9hbS5qb2JzLnYxLlJlcG9ydFJlc3BvbnNlEkkKCENvbXBsZXRlEh0ubG9hbS5qb2JzLnYxLkNvbXBsZXRlUmVxdWVzdBoeLmxvYW0uam9icy52MS5Db21wbGV0ZVJlc3BvbnNlEkMKBkNhbmNlbBIbLmxvYW0uam9icy52MS5DYW5jZWxSZXF1ZXN0GhwubG9hbS5qb2JzLnYxLkNhbmNlbFJlc3BvbnNlEjoKA0dldBIYLmxvYW0uam9icy52MS5HZXRSZXF1ZXN0GhkubG9hbS5qb2JzLnYxLkdldFJlc3BvbnNlEj0KBExpc3QSGS5sb2FtLmpvYnMudjEuTGlzdFJlcXVlc3QaGi5sb2FtLmpvYnMudjEuTGlzdFJlc3BvbnNlEkYKB091dHB1dHMSHC5sb2FtLmpvYnMudjEuT3V0cHV0c1JlcXVlc3QaHS5sb2FtLmpvYnMudjEuT3V0cHV0c1Jlc3BvbnNlEkwKCVNuYXBzaG90cxIeLmxvYW0uam9icy52MS5TbmFwc2hvdHNSZXF1ZXN0Gh8ubG9hbS5qb2JzLnYxLlNuYXBzaG90c1Jlc3BvbnNlEkIKBVdhdGNoEhoubG9hbS5qb2JzLnYxLldhdGNoUmVxdWVzdBobLmxvYW0uam9icy52MS5XYXRjaFJlc3BvbnNlMAESTwoKT3BlbkVuZ2luZRIfLmxvYW0uam9icy52MS5PcGVuRW5naW5lUmVxdWVzdBogLmxvYW0uam9icy52MS5PcGVuRW5naW5lUmVzcG9uc2USQwoGUXVldWVzEhsubG9hbS5qb2JzLnYxLlF1ZXVlc1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuUXVldWVzUmVzcG9uc2USSQoIU2V0UXVldWUSHS5sb2FtLmpvYnMudjEuU2V0UXVldWVSZXF1ZXN0Gh4ubG9hbS5qb2JzLnYxLlNldFF1ZXVlUmVzcG9uc2USTwoKUHVyZ2VRdWV1ZRIfLmxvYW0uam9icy52MS5QdXJnZVF1ZXVlUmVxdWVzdBogLmxvYW0uam9icy52MS5QdXJnZVF1ZXVlUmVzcG9uc2USQAoFUmV0cnkSGi5sb2FtLmpvYnMudjEuUmV0cnlSZXF1ZXN0GhsubG9hbS5qb2JzLnYxLlJldHJ5UmVzcG9uc2USRgoHUmVkcml2ZRIcLmxvYW0uam9icy52MS5SZWRyaXZlUmVxdWVzdBodLmxvYW0uam9icy52MS5SZWRyaXZlUmVzcG9uc2USRgoHRGlzbWlzcxIcLmxvYW0uam9icy52MS5EaXNtaXNzUmVxdWVzdBodLmxvYW0uam9icy52MS5EaXNtaXNzUmVzcG9uc2USQwoGRGVsZXRlEhsubG9hbS5qb2JzLnYxLkRlbGV0ZVJlcXVlc3QaHC5sb2FtLmpvYnMudjEuRGVsZXRlUmVzcG9uc2USSQoIRmluZFN0ZXASHS5sb2FtLmpvYnMudjEuRmluZFN0ZXBSZXF1ZXN0Gh4ubG9hbS5qb2JzLnYxLkZpbmRTdGVwUmVzcG9uc2USTwoKUmVjb3JkU3RlcBIfLmxvYW0uam9icy52MS5SZWNvcmRTdGVwUmVxdWVzdBogLmxvYW0uam9icy52MS5SZWNvcmRTdGVwUmVzcG9uc2USRgoHUHV0QmxvYhIcLmxvYW0uam9icy52MS5QdXRCbG9iUmVxdWVzdBodLmxvYW0uam9icy52MS5QdXRCbG9iUmVzcG9uc2USRgoHR2V0QmxvYhIcLmxvYW0uam9icy52MS5HZXRCbG9iUmVxdWVzdBodLmxvYW0uam9icy52MS5HZXRCbG9iUmVzcG9uc2USQwoGU3RhdHVzEhsubG9hbS5qb2JzLnYxLlN0YXR1c1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuU3RhdHVzUmVzcG9uc2USSQoIU2h1dGRvd24SHS5sb2FtLmpvYnMudjEuU2h1dGRvd25SZXF1ZXN0Gh4ubG9hbS5qb2JzLnYxLlNodXRkb3duUmVzcG9uc2USQwoGQ291bnRzEhsubG9hbS5qb2JzLnYxLkNvdW50c1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuQ291bnRzUmVzcG9uc2USQwoGVGFibGVzEhsubG9hbS5qb2JzLnYxLlRhYmxlc1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuVGFibGVzUmVzcG9uc2ViBnByb3RvMw", [file_loam_jobs_v1_jobs]);
+  fileDesc("Chpsb2FtL2pvYnMvdjEvc2VydmljZS5wcm90bxIMbG9hbS5qb2JzLnYxIjEKDEhlbGxvUmVxdWVzdBIPCgd2ZXJzaW9uGAEgASgJEhAKCGNvbnRyYWN0GAIgASgJIoQBCg1IZWxsb1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSEAoIY29udHJhY3QYAiABKAkSDgoGc2NoZW1hGAMgASgNEg0KBWFjdG9yGAQgASgJEg4KBm5vd19tcxgFIAEoAxIQCghsZWFzZV9tcxgGIAEoDRIPCgdiZWF0X21zGAcgASgNIpUBCgdMZWFzZVRvEg4KBndvcmtlchgBIAEoCRIQCghsZWFzZV9tcxgCIAEoDRIQCghhdHRhY2hlZBgDIAEoCBIWCg5lbmdpbmVfc2Vzc2lvbhgEIAEoCRIXCg9lbmdpbmVfZW5kcG9pbnQYBSABKAkSDgoGZW5naW5lGAYgASgJEhUKDWZyZXNoX3Nlc3Npb24YByABKAkicgoORW5xdWV1ZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIjCgRqb2JzGAIgAygLMhUubG9hbS5qb2JzLnYxLkpvYlNwZWMSJwoIbGVhc2VfdG8YAyABKAsyFS5sb2FtLmpvYnMudjEuTGVhc2VUbyJ5Cg9FbnF1ZXVlUmVzcG9uc2USDwoHam9iX2lkcxgBIAMoCRIjCgZsZWFzZXMYAiADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2USMAoGZW5naW5lGAMgASgLMiAubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXNwb25zZSKXAQoMTGVhc2VSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGd29ya2VyGAIgASgJEg4KBnF1ZXVlcxgDIAMoCRINCgVsaW1pdBgEIAEoDRIQCghsZWFzZV9tcxgFIAEoDRIPCgd3YWl0X21zGAYgASgNEg8KB2VuZ2luZXMYByADKAkSEAoIdmVyc2lvbnMYCCABKAkiNAoNTGVhc2VSZXNwb25zZRIjCgZsZWFzZXMYASADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2UiWwoNRXh0ZW5kUmVxdWVzdBIoCgZ0b2tlbnMYASADKAsyGC5sb2FtLmpvYnMudjEuTGVhc2VUb2tlbhIQCghsZWFzZV9tcxgCIAEoDRIOCgZ3b3JrZXIYAyABKAkidgoJRXh0ZW5zaW9uEicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SFgoObGVhc2VfdW50aWxfbXMYAiABKAMSGAoQY2FuY2VsX3JlcXVlc3RlZBgDIAEoCBIOCgZmZW5jZWQYBCABKAgiPQoORXh0ZW5kUmVzcG9uc2USKwoKZXh0ZW5zaW9ucxgBIAMoCzIXLmxvYW0uam9icy52MS5FeHRlbnNpb24iLAoLT3V0cHV0Q2h1bmsSDQoFaW5kZXgYASABKAQSDgoGb3V0cHV0GAIgASgMIi8KDFdyaXRlU3RhcnRlZBIQCgh3cml0ZV9pZBgBIAEoCRINCgV0YWJsZRgCIAEoCSIeCgpXcml0ZUVuZGVkEhAKCHdyaXRlX2lkGAEgASgJIjIKDUVuZ2luZVNlc3Npb24SDwoHc2Vzc2lvbhgBIAEoCRIQCghlbmRwb2ludBgCIAEoCSL/AgoGUmVwb3J0EicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SKgoIcHJvZ3Jlc3MYAiABKAsyFi5sb2FtLmpvYnMudjEuUHJvZ3Jlc3NIABIrCgZvdXRwdXQYAyABKAsyGS5sb2FtLmpvYnMudjEuT3V0cHV0Q2h1bmtIABIzCg13cml0ZV9zdGFydGVkGAQgASgLMhoubG9hbS5qb2JzLnYxLldyaXRlU3RhcnRlZEgAEi8KC3dyaXRlX2VuZGVkGAUgASgLMhgubG9hbS5qb2JzLnYxLldyaXRlRW5kZWRIABI1Cg5lbmdpbmVfc2Vzc2lvbhgGIAEoCzIbLmxvYW0uam9icy52MS5FbmdpbmVTZXNzaW9uSAASIgoEY2VsbBgHIAEoCzISLmxvYW0uam9icy52MS5DZWxsSAASKgoIYXJ0aWZhY3QYCCABKAsyFi5sb2FtLmpvYnMudjEuQXJ0aWZhY3RIAEIGCgR3aGF0IjYKDVJlcG9ydFJlcXVlc3QSJQoHcmVwb3J0cxgBIAMoCzIULmxvYW0uam9icy52MS5SZXBvcnQiOwoOUmVwb3J0UmVzcG9uc2USKQoJc25hcHNob3RzGAEgAygLMhYubG9hbS5qb2JzLnYxLlNuYXBzaG90ItMBCgpDb21wbGV0aW9uEicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SEwoJc3VjY2VlZGVkGAIgASgMSAASJwoGZmFpbGVkGAMgASgLMhUubG9hbS5qb2JzLnYxLkZhaWx1cmVIABITCgljYW5jZWxsZWQYBCABKAhIABISCghyZWxlYXNlZBgFIAEoCEgAEgwKBGxvc3QYBiABKAgSIAoEYmxvYhgHIAEoCzISLmxvYW0uam9icy52MS5CbG9iQgUKA2hvdyKlAQoPQ29tcGxldGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSLQoLY29tcGxldGlvbnMYAiADKAsyGC5sb2FtLmpvYnMudjEuQ29tcGxldGlvbhIoCgRuZXh0GAMgASgLMhoubG9hbS5qb2JzLnYxLkxlYXNlUmVxdWVzdBIlCgdyZXBvcnRzGAQgAygLMhQubG9hbS5qb2JzLnYxLlJlcG9ydCJaChBDb21wbGV0aW9uUmVzdWx0Eg4KBmZlbmNlZBgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEiUKBXN0YXRlGAMgASgOMhYubG9hbS5qb2JzLnYxLkpvYlN0YXRlImgKEENvbXBsZXRlUmVzcG9uc2USLwoHcmVzdWx0cxgBIAMoCzIeLmxvYW0uam9icy52MS5Db21wbGV0aW9uUmVzdWx0EiMKBmxlYXNlcxgCIAMoCzITLmxvYW0uam9icy52MS5MZWFzZSI0Cg1DYW5jZWxSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDwoHam9iX2lkcxgCIAMoCSIxCg5DYW5jZWxSZXNwb25zZRIfCgRqb2JzGAEgAygLMhEubG9hbS5qb2JzLnYxLkpvYiIcCgpHZXRSZXF1ZXN0Eg4KBmpvYl9pZBgBIAEoCSKJAgoLR2V0UmVzcG9uc2USHgoDam9iGAEgASgLMhEubG9hbS5qb2JzLnYxLkpvYhInCghhdHRlbXB0cxgCIAMoCzIVLmxvYW0uam9icy52MS5BdHRlbXB0EiYKB291dGNvbWUYAyABKAsyFS5sb2FtLmpvYnMudjEuT3V0Y29tZRIpCglzbmFwc2hvdHMYBCADKAsyFi5sb2FtLmpvYnMudjEuU25hcHNob3QSEAoIcG9zaXRpb24YBSABKA0SIQoFY2VsbHMYBiADKAsyEi5sb2FtLmpvYnMudjEuQ2VsbBIpCglhcnRpZmFjdHMYByADKAsyFi5sb2FtLmpvYnMudjEuQXJ0aWZhY3Qi/gEKC0xpc3RSZXF1ZXN0EiYKBnN0YXRlcxgBIAMoDjIWLmxvYW0uam9icy52MS5Kb2JTdGF0ZRIOCgZlbmdpbmUYAiABKAkSDQoFcXVldWUYAyABKAkSCwoDdGFnGAQgASgJEgwKBHRleHQYBSABKAkSDQoFbGltaXQYBiABKA0SDQoFYWZ0ZXIYByABKAkSDQoFYWN0b3IYCCABKAkSFAoMZGVhZF9sZXR0ZXJzGAkgASgIEhIKCnJldHJ5X2xpbmUYCiABKAkSEgoKdG9tYnN0b25lcxgLIAEoCBIPCgdqb2JfaWRzGAwgAygJEhEKCXBvc2l0aW9ucxgNIAEoCCI9CgxMaXN0UmVzcG9uc2USHwoEam9icxgBIAMoCzIRLmxvYW0uam9icy52MS5Kb2ISDAoEbmV4dBgCIAEoCSI+Cg5PdXRwdXRzUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDQoFYWZ0ZXIYAiABKAQSDQoFbGltaXQYAyABKA0iRQoGT3V0cHV0Eg0KBXBsYWNlGAEgASgEEg0KBWVwb2NoGAIgASgEEg4KBm91dHB1dBgDIAEoDBINCgVpbmRleBgEIAEoBCJUCg9PdXRwdXRzUmVzcG9uc2USJQoHb3V0cHV0cxgBIAMoCzIULmxvYW0uam9icy52MS5PdXRwdXQSDAoEbmV4dBgCIAEoBBIMCgRtb3JlGAMgASgIIjAKEFNuYXBzaG90c1JlcXVlc3QSDQoFdGFibGUYASABKAkSDQoFbGltaXQYAiABKA0iPgoRU25hcHNob3RzUmVzcG9uc2USKQoJc25hcHNob3RzGAEgAygLMhYubG9hbS5qb2JzLnYxLlNuYXBzaG90In0KDFdhdGNoUmVxdWVzdBINCgVhZnRlchgBIAEoCRIOCgZqb2JfaWQYAiABKAkSJgoFa2luZHMYAyADKA4yFy5sb2FtLmpvYnMudjEuRXZlbnRLaW5kEg8KB291dHB1dHMYBCABKAgSFQoNb3V0cHV0c19hZnRlchgFIAEoBCJ4Cg1XYXRjaFJlc3BvbnNlEiMKBmV2ZW50cxgBIAMoCzITLmxvYW0uam9icy52MS5FdmVudBIOCgZjdXJzb3IYAiABKAkSCwoDZ2FwGAMgASgIEiUKB291dHB1dHMYBCADKAsyFC5sb2FtLmpvYnMudjEuT3V0cHV0IjMKEU9wZW5FbmdpbmVSZXF1ZXN0Eg4KBmVuZ2luZRgBIAEoCRIOCgZob2xkZXIYAiABKAkiZQoST3BlbkVuZ2luZVJlc3BvbnNlEhAKCGVuZHBvaW50GAEgASgJEhMKC2NhdGFsb2dfdXJsGAIgASgJEhUKDWNhdGFsb2dfdG9rZW4YAyABKAkSEQoJd2FyZWhvdXNlGAQgASgJIh4KDVF1ZXVlc1JlcXVlc3QSDQoFbmFtZXMYASADKAkiNQoOUXVldWVzUmVzcG9uc2USIwoGcXVldWVzGAEgAygLMhMubG9hbS5qb2JzLnYxLlF1ZXVlIn4KD1NldFF1ZXVlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSEwoGcGF1c2VkGAMgASgISACIAQESKQoGbGltaXRzGAQgASgLMhkubG9hbS5qb2JzLnYxLlF1ZXVlTGltaXRzQgkKB19wYXVzZWQiNgoQU2V0UXVldWVSZXNwb25zZRIiCgVxdWV1ZRgBIAEoCzITLmxvYW0uam9icy52MS5RdWV1ZSJEChFQdXJnZVF1ZXVlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDQoFbGltaXQYAyABKA0iNQoSUHVyZ2VRdWV1ZVJlc3BvbnNlEhEKCWNhbmNlbGxlZBgBIAEoDRIMCgRtb3JlGAIgASgIIkMKDFJldHJ5UmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg4KBmpvYl9pZBgCIAEoCRIPCgdwYXlsb2FkGAMgASgMIh8KDVJldHJ5UmVzcG9uc2USDgoGam9iX2lkGAEgASgJInAKCkRlYWRGaWx0ZXISDwoHam9iX2lkcxgBIAMoCRINCgVxdWV1ZRgCIAEoCRIOCgZlbmdpbmUYAyABKAkSCwoDdGFnGAQgASgJEgwKBHRleHQYBSABKAkSFwoPZW5kZWRfYmVmb3JlX21zGAYgASgDIpkBCg5SZWRyaXZlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEicKBXdoaWNoGAIgASgLMhgubG9hbS5qb2JzLnYxLkRlYWRGaWx0ZXISDQoFbGltaXQYAyABKA0SEgoKcGVyX3NlY29uZBgEIAEoDRISCgpjb3VudF9vbmx5GAUgASgIEhMKC2ZpcnN0X2F0X21zGAYgASgDIj8KD1JlZHJpdmVSZXNwb25zZRIPCgdqb2JfaWRzGAEgAygJEgwKBG1vcmUYAiABKAgSDQoFY291bnQYAyABKAQicAoORGlzbWlzc1JlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRInCgV3aGljaBgCIAEoCzIYLmxvYW0uam9icy52MS5EZWFkRmlsdGVyEg0KBWxpbWl0GAMgASgNEhIKCmNvdW50X29ubHkYBCABKAgiMgoPRGlzbWlzc1Jlc3BvbnNlEhEKCWRpc21pc3NlZBgBIAEoDRIMCgRtb3JlGAIgASgIIqkBCg1EZWxldGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDwoHam9iX2lkcxgCIAMoCRIoCgV3aGljaBgDIAEoCzIZLmxvYW0uam9icy52MS5MaXN0UmVxdWVzdBIXCg9lbmRlZF9iZWZvcmVfbXMYBCABKAMSEgoKY291bnRfb25seRgFIAEoCBINCgVwdXJnZRgGIAEoCBINCgVsaW1pdBgHIAEoDSItCg5EZWxldGVSZXNwb25zZRINCgVjb3VudBgBIAEoBBIMCgRtb3JlGAIgASgIIlsKD0ZpbmRTdGVwUmVxdWVzdBInCgV0b2tlbhgBIAEoCzIYLmxvYW0uam9icy52MS5MZWFzZVRva2VuEgsKA2tleRgCIAEoCRISCgppbnB1dF9oYXNoGAMgASgJIlMKEEZpbmRTdGVwUmVzcG9uc2USDQoFZm91bmQYASABKAgSDgoGcmVzdWx0GAIgASgMEiAKBGJsb2IYAyABKAsyEi5sb2FtLmpvYnMudjEuQmxvYiKjAQoRUmVjb3JkU3RlcFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRInCgV0b2tlbhgCIAEoCzIYLmxvYW0uam9icy52MS5MZWFzZVRva2VuEgsKA2tleRgDIAEoCRISCgppbnB1dF9oYXNoGAQgASgJEg4KBnJlc3VsdBgFIAEoDBIgCgRibG9iGAYgASgLMhIubG9hbS5qb2JzLnYxLkJsb2IiFAoSUmVjb3JkU3RlcFJlc3BvbnNlIloKDlB1dEJsb2JSZXF1ZXN0EicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SDwoHY29udGVudBgCIAEoDBIOCgZzaGEyNTYYAyABKAkiMwoPUHV0QmxvYlJlc3BvbnNlEiAKBGJsb2IYASABKAsyEi5sb2FtLmpvYnMudjEuQmxvYiIwCg5HZXRCbG9iUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDgoGc2hhMjU2GAIgASgJIiIKD0dldEJsb2JSZXNwb25zZRIPCgdjb250ZW50GAEgASgMIg8KDVN0YXR1c1JlcXVlc3QibQoHUHJvY2VzcxIMCgRuYW1lGAEgASgJEg0KBXN0YXRlGAIgASgJEgsKA3BpZBgDIAEoDRIWCg5yZXNpZGVudF9ieXRlcxgEIAEoBBIQCghlbmRwb2ludBgFIAEoCRIOCgZzdGFydHMYBiABKA0i8wEKDlN0YXR1c1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSDAoEaG9tZRgCIAEoCRIVCg1zdGFydGVkX2F0X21zGAMgASgDEg8KB2NsaWVudHMYBCABKA0SNAoEam9icxgFIAMoCzImLmxvYW0uam9icy52MS5TdGF0dXNSZXNwb25zZS5Kb2JzRW50cnkSKAoJcHJvY2Vzc2VzGAYgAygLMhUubG9hbS5qb2JzLnYxLlByb2Nlc3MSDQoFc3RheXMYByABKAkaKwoJSm9ic0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiNAoPU2h1dGRvd25SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDQoFZm9yY2UYAiABKAgiIwoQU2h1dGRvd25SZXNwb25zZRIPCgdtZXNzYWdlGAEgASgJIqsBChZTdWJtaXRFbmdpbmVKb2JSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGZW5naW5lGAIgASgJEg4KBnNvdXJjZRgDIAEoCRIMCgRuYW1lGAQgASgJEg4KBnBhcmFtcxgFIAEoDBIOCgZweXRob24YBiABKAkSCwoDY3dkGAcgASgJEiIKA2pvYhgIIAEoCzIVLmxvYW0uam9icy52MS5Kb2JTcGVjIikKF1N1Ym1pdEVuZ2luZUpvYlJlc3BvbnNlEg4KBmpvYl9pZBgBIAEoCSJNChRSZXN0YXJ0RW5naW5lUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg4KBmpvYl9pZBgCIAEoCRIRCglsb29rX29ubHkYAyABKAgiSQoVUmVzdGFydEVuZ2luZVJlc3BvbnNlEh8KBGpvYnMYASADKAsyES5sb2FtLmpvYnMudjEuSm9iEg8KB2ZvcmVpZ24YAiABKA0iDwoNQ291bnRzUmVxdWVzdCKNAQoOQ291bnRzUmVzcG9uc2USDwoHcnVubmluZxgBIAEoBBIOCgZxdWV1ZWQYAiABKAQSEQoJc2NoZWR1bGVkGAMgASgEEhAKCHJldHJ5aW5nGAQgASgEEg8KB2Jsb2NrZWQYBSABKAQSFAoMZGVhZF9sZXR0ZXJzGAYgASgEEg4KBmZhaWxlZBgHIAEoBCIPCg1UYWJsZXNSZXF1ZXN0IkEKBVRhYmxlEhEKCW5hbWVzcGFjZRgBIAEoCRIMCgRuYW1lGAIgASgJEhcKD2NvbW1pdHRlZF9hdF9tcxgDIAEoAyJECg5UYWJsZXNSZXNwb25zZRIjCgZ0YWJsZXMYASADKAsyEy5sb2FtLmpvYnMudjEuVGFibGUSDQoFc3RhdGUYAiABKAkylhoKBEpvYnMSQAoFSGVsbG8SGi5sb2FtLmpvYnMudjEuSGVsbG9SZXF1ZXN0GhsubG9hbS5qb2JzLnYxLkhlbGxvUmVzcG9uc2USRgoHRW5xdWV1ZRIcLmxvYW0uam9icy52MS5FbnF1ZXVlUmVxdWVzdBodLmxvYW0uam9icy52MS5FbnF1ZXVlUmVzcG9uc2USQAoFTGVhc2USGi5sb2FtLmpvYnMudjEuTGVhc2VSZXF1ZXN0GhsubG9hbS5qb2JzLnYxLkxlYXNlUmVzcG9uc2USQwoGRXh0ZW5kEhsubG9hbS5qb2JzLnYxLkV4dGVuZFJlcXVlc3QaHC5sb2FtLmpvYnMudjEuRXh0ZW5kUmVzcG9uc2USQwoGUmVwb3J0EhsubG9hbS5qb2JzLnYxLlJlcG9ydFJlcXVlc3QaHC5sb2FtLmpvYnMudjEuUmVwb3J0UmVzcG9uc2USSQoIQ29tcGxldGUSHS5sb2FtLmpvYnMudjEuQ29tcGxldGVSZXF1ZXN0Gh4ubG9hbS5qb2JzLnYxLkNvbXBsZXRlUmVzcG9uc2USQwoGQ2FuY2VsEhsubG9hbS5qb2JzLnYxLkNhbmNlbFJlcXVlc3QaHC5sb2FtLmpvYnMudjEuQ2FuY2VsUmVzcG9uc2USOgoDR2V0EhgubG9hbS5qb2JzLnYxLkdldFJlcXVlc3QaGS5sb2FtLmpvYnMudjEuR2V0UmVzcG9uc2USPQoETGlzdBIZLmxvYW0uam9icy52MS5MaXN0UmVxdWVzdBoaLmxvYW0uam9icy52MS5MaXN0UmVzcG9uc2USRgoHT3V0cHV0cxIcLmxvYW0uam9icy52MS5PdXRwdXRzUmVxdWVzdBodLmxvYW0uam9icy52MS5PdXRwdXRzUmVzcG9uc2USTAoJU25hcHNob3RzEh4ubG9hbS5qb2JzLnYxLlNuYXBzaG90c1JlcXVlc3QaHy5sb2FtLmpvYnMudjEuU25hcHNob3RzUmVzcG9uc2USQgoFV2F0Y2gSGi5sb2FtLmpvYnMudjEuV2F0Y2hSZXF1ZXN0GhsubG9hbS5qb2JzLnYxLldhdGNoUmVzcG9uc2UwARJPCgpPcGVuRW5naW5lEh8ubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXF1ZXN0GiAubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXNwb25zZRJDCgZRdWV1ZXMSGy5sb2FtLmpvYnMudjEuUXVldWVzUmVxdWVzdBocLmxvYW0uam9icy52MS5RdWV1ZXNSZXNwb25zZRJJCghTZXRRdWV1ZRIdLmxvYW0uam9icy52MS5TZXRRdWV1ZVJlcXVlc3QaHi5sb2FtLmpvYnMudjEuU2V0UXVldWVSZXNwb25zZRJPCgpQdXJnZVF1ZXVlEh8ubG9hbS5qb2JzLnYxLlB1cmdlUXVldWVSZXF1ZXN0GiAubG9hbS5qb2JzLnYxLlB1cmdlUXVldWVSZXNwb25zZRJACgVSZXRyeRIaLmxvYW0uam9icy52MS5SZXRyeVJlcXVlc3QaGy5sb2FtLmpvYnMudjEuUmV0cnlSZXNwb25zZRJGCgdSZWRyaXZlEhwubG9hbS5qb2JzLnYxLlJlZHJpdmVSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLlJlZHJpdmVSZXNwb25zZRJGCgdEaXNtaXNzEhwubG9hbS5qb2JzLnYxLkRpc21pc3NSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLkRpc21pc3NSZXNwb25zZRJDCgZEZWxldGUSGy5sb2FtLmpvYnMudjEuRGVsZXRlUmVxdWVzdBocLmxvYW0uam9icy52MS5EZWxldGVSZXNwb25zZRJJCghGaW5kU3RlcBIdLmxvYW0uam9icy52MS5GaW5kU3RlcFJlcXVlc3QaHi5sb2FtLmpvYnMudjEuRmluZFN0ZXBSZXNwb25zZRJPCgpSZWNvcmRTdGVwEh8ubG9hbS5qb2JzLnYxLlJlY29yZFN0ZXBSZXF1ZXN0GiAubG9hbS5qb2JzLnYxLlJlY29yZFN0ZXBSZXNwb25zZRJGCgdQdXRCbG9iEhwubG9hbS5qb2JzLnYxLlB1dEJsb2JSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLlB1dEJsb2JSZXNwb25zZRJGCgdHZXRCbG9iEhwubG9hbS5qb2JzLnYxLkdldEJsb2JSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLkdldEJsb2JSZXNwb25zZRJDCgZTdGF0dXMSGy5sb2FtLmpvYnMudjEuU3RhdHVzUmVxdWVzdBocLmxvYW0uam9icy52MS5TdGF0dXNSZXNwb25zZRJJCghTaHV0ZG93bhIdLmxvYW0uam9icy52MS5TaHV0ZG93blJlcXVlc3QaHi5sb2FtLmpvYnMudjEuU2h1dGRvd25SZXNwb25zZRJeCg9TdWJtaXRFbmdpbmVKb2ISJC5sb2FtLmpvYnMudjEuU3VibWl0RW5naW5lSm9iUmVxdWVzdBolLmxvYW0uam9icy52MS5TdWJtaXRFbmdpbmVKb2JSZXNwb25zZRJbCg5DcmVhdGVTY2hlZHVsZRIjLmxvYW0uam9icy52MS5DcmVhdGVTY2hlZHVsZVJlcXVlc3QaJC5sb2FtLmpvYnMudjEuQ3JlYXRlU2NoZWR1bGVSZXNwb25zZRJYCg1MaXN0U2NoZWR1bGVzEiIubG9hbS5qb2JzLnYxLkxpc3RTY2hlZHVsZXNSZXF1ZXN0GiMubG9hbS5qb2JzLnYxLkxpc3RTY2hlZHVsZXNSZXNwb25zZRJSCgtHZXRTY2hlZHVsZRIgLmxvYW0uam9icy52MS5HZXRTY2hlZHVsZVJlcXVlc3QaIS5sb2FtLmpvYnMudjEuR2V0U2NoZWR1bGVSZXNwb25zZRJVCgxFZGl0U2NoZWR1bGUSIS5sb2FtLmpvYnMudjEuRWRpdFNjaGVkdWxlUmVxdWVzdBoiLmxvYW0uam9icy52MS5FZGl0U2NoZWR1bGVSZXNwb25zZRJYCg1QYXVzZVNjaGVkdWxlEiIubG9hbS5qb2JzLnYxLlBhdXNlU2NoZWR1bGVSZXF1ZXN0GiMubG9hbS5qb2JzLnYxLlBhdXNlU2NoZWR1bGVSZXNwb25zZRJbCg5SZXN1bWVTY2hlZHVsZRIjLmxvYW0uam9icy52MS5SZXN1bWVTY2hlZHVsZVJlcXVlc3QaJC5sb2FtLmpvYnMudjEuUmVzdW1lU2NoZWR1bGVSZXNwb25zZRJeCg9UcmlnZ2VyU2NoZWR1bGUSJC5sb2FtLmpvYnMudjEuVHJpZ2dlclNjaGVkdWxlUmVxdWVzdBolLmxvYW0uam9icy52MS5UcmlnZ2VyU2NoZWR1bGVSZXNwb25zZRJbCg5EZWxldGVTY2hlZHVsZRIjLmxvYW0uam9icy52MS5EZWxldGVTY2hlZHVsZVJlcXVlc3QaJC5sb2FtLmpvYnMudjEuRGVsZXRlU2NoZWR1bGVSZXNwb25zZRJeCg9QcmV2aWV3U2NoZWR1bGUSJC5sb2FtLmpvYnMudjEuUHJldmlld1NjaGVkdWxlUmVxdWVzdBolLmxvYW0uam9icy52MS5QcmV2aWV3U2NoZWR1bGVSZXNwb25zZRJJCghCYWNrZmlsbBIdLmxvYW0uam9icy52MS5CYWNrZmlsbFJlcXVlc3QaHi5sb2FtLmpvYnMudjEuQmFja2ZpbGxSZXNwb25zZRJbCg5DYW5jZWxCYWNrZmlsbBIjLmxvYW0uam9icy52MS5DYW5jZWxCYWNrZmlsbFJlcXVlc3QaJC5sb2FtLmpvYnMudjEuQ2FuY2VsQmFja2ZpbGxSZXNwb25zZRJMCglMaXN0VGlja3MSHi5sb2FtLmpvYnMudjEuTGlzdFRpY2tzUmVxdWVzdBofLmxvYW0uam9icy52MS5MaXN0VGlja3NSZXNwb25zZRJeCg9JbnNwZWN0Tm90ZWJvb2sSJC5sb2FtLmpvYnMudjEuSW5zcGVjdE5vdGVib29rUmVxdWVzdBolLmxvYW0uam9icy52MS5JbnNwZWN0Tm90ZWJvb2tSZXNwb25zZRJYCg1SZXN0YXJ0RW5naW5lEiIubG9hbS5qb2JzLnYxLlJlc3RhcnRFbmdpbmVSZXF1ZXN0GiMubG9hbS5qb2JzLnYxLlJlc3RhcnRFbmdpbmVSZXNwb25zZRJDCgZDb3VudHMSGy5sb2FtLmpvYnMudjEuQ291bnRzUmVxdWVzdBocLmxvYW0uam9icy52MS5Db3VudHNSZXNwb25zZRJDCgZUYWJsZXMSGy5sb2FtLmpvYnMudjEuVGFibGVzUmVxdWVzdBocLmxvYW0uam9icy52MS5UYWJsZXNSZXNwb25zZWIGcHJvdG8z", [file_loam_jobs_v1_jobs, file_loam_jobs_v1_schedules]);
 
 /**
  * @generated from message loam.jobs.v1.HelloRequest
@@ -383,13 +385,15 @@ export const ExtendResponseSchema: GenMessage<ExtendResponse> = /*@__PURE__*/
  */
 export type OutputChunk = Message<"loam.jobs.v1.OutputChunk"> & {
   /**
-   * its place in the run's outputs, from 0 in each attempt; a repeat is stored once
+   * its place in the run's outputs, from 0 in each attempt; a repeat is stored once, another
    *
    * @generated from field: uint64 index = 1;
    */
   index: bigint;
 
   /**
+   * output takes the first one's place (a display that was updated)
+   *
    * one nbformat output, JSON
    *
    * @generated from field: bytes output = 2;
@@ -509,6 +513,18 @@ export type Report = Message<"loam.jobs.v1.Report"> & {
      */
     value: EngineSession;
     case: "engineSession";
+  } | {
+    /**
+     * @generated from field: loam.jobs.v1.Cell cell = 7;
+     */
+    value: Cell;
+    case: "cell";
+  } | {
+    /**
+     * @generated from field: loam.jobs.v1.Artifact artifact = 8;
+     */
+    value: Artifact;
+    case: "artifact";
   } | { case: undefined; value?: undefined };
 };
 
@@ -794,6 +810,20 @@ export type GetResponse = Message<"loam.jobs.v1.GetResponse"> & {
    * @generated from field: uint32 position = 5;
    */
   position: number;
+
+  /**
+   * of a notebook, in its last attempt
+   *
+   * @generated from field: repeated loam.jobs.v1.Cell cells = 6;
+   */
+  cells: Cell[];
+
+  /**
+   * of its last attempt
+   *
+   * @generated from field: repeated loam.jobs.v1.Artifact artifacts = 7;
+   */
+  artifacts: Artifact[];
 };
 
 /**
@@ -954,6 +984,8 @@ export const OutputsRequestSchema: GenMessage<OutputsRequest> = /*@__PURE__*/
  */
 export type Output = Message<"loam.jobs.v1.Output"> & {
   /**
+   * where to go on reading; grows when an output is replaced
+   *
    * @generated from field: uint64 place = 1;
    */
   place: bigint;
@@ -967,6 +999,13 @@ export type Output = Message<"loam.jobs.v1.Output"> & {
    * @generated from field: bytes output = 3;
    */
   output: Uint8Array;
+
+  /**
+   * its place among the outputs of its attempt: the same one again replaces the first
+   *
+   * @generated from field: uint64 index = 4;
+   */
+  index: bigint;
 };
 
 /**
@@ -1064,6 +1103,20 @@ export type WatchRequest = Message<"loam.jobs.v1.WatchRequest"> & {
    * @generated from field: repeated loam.jobs.v1.EventKind kinds = 3;
    */
   kinds: EventKind[];
+
+  /**
+   * with job_id: also what it prints and displays, as it comes
+   *
+   * @generated from field: bool outputs = 4;
+   */
+  outputs: boolean;
+
+  /**
+   * from this place on
+   *
+   * @generated from field: uint64 outputs_after = 5;
+   */
+  outputsAfter: bigint;
 };
 
 /**
@@ -1095,6 +1148,13 @@ export type WatchResponse = Message<"loam.jobs.v1.WatchResponse"> & {
    * @generated from field: bool gap = 3;
    */
   gap: boolean;
+
+  /**
+   * in order; those before an end are sent before or with it
+   *
+   * @generated from field: repeated loam.jobs.v1.Output outputs = 4;
+   */
+  outputs: Output[];
 };
 
 /**
@@ -1152,6 +1212,8 @@ export type OpenEngineResponse = Message<"loam.jobs.v1.OpenEngineResponse"> & {
   catalogToken: string;
 
   /**
+   * of an external catalog, where one was set
+   *
    * @generated from field: string warehouse = 4;
    */
   warehouse: string;
@@ -1378,6 +1440,13 @@ export type DeadFilter = Message<"loam.jobs.v1.DeadFilter"> & {
    * @generated from field: string text = 5;
    */
   text: string;
+
+  /**
+   * only those that failed before; 0 is all
+   *
+   * @generated from field: int64 ended_before_ms = 6;
+   */
+  endedBeforeMs: bigint;
 };
 
 /**
@@ -1414,6 +1483,18 @@ export type RedriveRequest = Message<"loam.jobs.v1.RedriveRequest"> & {
    * @generated from field: uint32 per_second = 4;
    */
   perSecond: number;
+
+  /**
+   * @generated from field: bool count_only = 5;
+   */
+  countOnly: boolean;
+
+  /**
+   * when the first of them is due; 0 is now
+   *
+   * @generated from field: int64 first_at_ms = 6;
+   */
+  firstAtMs: bigint;
 };
 
 /**
@@ -1436,6 +1517,13 @@ export type RedriveResponse = Message<"loam.jobs.v1.RedriveResponse"> & {
    * @generated from field: bool more = 2;
    */
   more: boolean;
+
+  /**
+   * redriven; with `count_only`: that would be
+   *
+   * @generated from field: uint64 count = 3;
+   */
+  count: bigint;
 };
 
 /**
@@ -1463,6 +1551,11 @@ export type DismissRequest = Message<"loam.jobs.v1.DismissRequest"> & {
    * @generated from field: uint32 limit = 3;
    */
   limit: number;
+
+  /**
+   * @generated from field: bool count_only = 4;
+   */
+  countOnly: boolean;
 };
 
 /**
@@ -1477,6 +1570,8 @@ export const DismissRequestSchema: GenMessage<DismissRequest> = /*@__PURE__*/
  */
 export type DismissResponse = Message<"loam.jobs.v1.DismissResponse"> & {
   /**
+   * with `count_only`: that would be
+   *
    * @generated from field: uint32 dismissed = 1;
    */
   dismissed: number;
@@ -1923,6 +2018,146 @@ export const ShutdownResponseSchema: GenMessage<ShutdownResponse> = /*@__PURE__*
   messageDesc(file_loam_jobs_v1_service, 63);
 
 /**
+ * A program for an engine. A client that knows Python's side of it (interpreter, inputs, outputs) enqueues the payload.
+ *
+ * @generated from message loam.jobs.v1.SubmitEngineJobRequest
+ */
+export type SubmitEngineJobRequest = Message<"loam.jobs.v1.SubmitEngineJobRequest"> & {
+  /**
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * "spark"
+   *
+   * @generated from field: string engine = 2;
+   */
+  engine: string;
+
+  /**
+   * the program's text
+   *
+   * @generated from field: string source = 3;
+   */
+  source: string;
+
+  /**
+   * what people read; default "program.py"
+   *
+   * @generated from field: string name = 4;
+   */
+  name: string;
+
+  /**
+   * JSON object; default {}
+   *
+   * @generated from field: bytes params = 5;
+   */
+  params: Uint8Array;
+
+  /**
+   * the interpreter, a path on the server's machine; default: the engines' own
+   *
+   * @generated from field: string python = 6;
+   */
+  python: string;
+
+  /**
+   * default: the home folder of whoever runs the server
+   *
+   * @generated from field: string cwd = 7;
+   */
+  cwd: string;
+
+  /**
+   * queue, priority, retries, limits, tags, …; without a task
+   *
+   * @generated from field: loam.jobs.v1.JobSpec job = 8;
+   */
+  job?: JobSpec | undefined;
+};
+
+/**
+ * Describes the message loam.jobs.v1.SubmitEngineJobRequest.
+ * Use `create(SubmitEngineJobRequestSchema)` to create a new message.
+ */
+export const SubmitEngineJobRequestSchema: GenMessage<SubmitEngineJobRequest> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_service, 64);
+
+/**
+ * @generated from message loam.jobs.v1.SubmitEngineJobResponse
+ */
+export type SubmitEngineJobResponse = Message<"loam.jobs.v1.SubmitEngineJobResponse"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+};
+
+/**
+ * Describes the message loam.jobs.v1.SubmitEngineJobResponse.
+ * Use `create(SubmitEngineJobResponseSchema)` to create a new message.
+ */
+export const SubmitEngineJobResponseSchema: GenMessage<SubmitEngineJobResponse> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_service, 65);
+
+/**
+ * @generated from message loam.jobs.v1.RestartEngineRequest
+ */
+export type RestartEngineRequest = Message<"loam.jobs.v1.RestartEngineRequest"> & {
+  /**
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * a run that was asked to stop some time ago (30 s) and has not
+   *
+   * @generated from field: string job_id = 2;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: bool look_only = 3;
+   */
+  lookOnly: boolean;
+};
+
+/**
+ * Describes the message loam.jobs.v1.RestartEngineRequest.
+ * Use `create(RestartEngineRequestSchema)` to create a new message.
+ */
+export const RestartEngineRequestSchema: GenMessage<RestartEngineRequest> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_service, 66);
+
+/**
+ * @generated from message loam.jobs.v1.RestartEngineResponse
+ */
+export type RestartEngineResponse = Message<"loam.jobs.v1.RestartEngineResponse"> & {
+  /**
+   * the caller's other runs that use the engine: attached ones fail, others are lost
+   *
+   * @generated from field: repeated loam.jobs.v1.Job jobs = 1;
+   */
+  jobs: Job[];
+
+  /**
+   * how many runs of other namespaces do
+   *
+   * @generated from field: uint32 foreign = 2;
+   */
+  foreign: number;
+};
+
+/**
+ * Describes the message loam.jobs.v1.RestartEngineResponse.
+ * Use `create(RestartEngineResponseSchema)` to create a new message.
+ */
+export const RestartEngineResponseSchema: GenMessage<RestartEngineResponse> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_service, 67);
+
+/**
  * @generated from message loam.jobs.v1.CountsRequest
  */
 export type CountsRequest = Message<"loam.jobs.v1.CountsRequest"> & {
@@ -1933,7 +2168,7 @@ export type CountsRequest = Message<"loam.jobs.v1.CountsRequest"> & {
  * Use `create(CountsRequestSchema)` to create a new message.
  */
 export const CountsRequestSchema: GenMessage<CountsRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 64);
+  messageDesc(file_loam_jobs_v1_service, 68);
 
 /**
  * @generated from message loam.jobs.v1.CountsResponse
@@ -1984,7 +2219,7 @@ export type CountsResponse = Message<"loam.jobs.v1.CountsResponse"> & {
  * Use `create(CountsResponseSchema)` to create a new message.
  */
 export const CountsResponseSchema: GenMessage<CountsResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 65);
+  messageDesc(file_loam_jobs_v1_service, 69);
 
 /**
  * @generated from message loam.jobs.v1.TablesRequest
@@ -1997,7 +2232,7 @@ export type TablesRequest = Message<"loam.jobs.v1.TablesRequest"> & {
  * Use `create(TablesRequestSchema)` to create a new message.
  */
 export const TablesRequestSchema: GenMessage<TablesRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 66);
+  messageDesc(file_loam_jobs_v1_service, 70);
 
 /**
  * @generated from message loam.jobs.v1.Table
@@ -2026,7 +2261,7 @@ export type Table = Message<"loam.jobs.v1.Table"> & {
  * Use `create(TableSchema)` to create a new message.
  */
 export const TableSchema: GenMessage<Table> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 67);
+  messageDesc(file_loam_jobs_v1_service, 71);
 
 /**
  * @generated from message loam.jobs.v1.TablesResponse
@@ -2052,7 +2287,7 @@ export type TablesResponse = Message<"loam.jobs.v1.TablesResponse"> & {
  * Use `create(TablesResponseSchema)` to create a new message.
  */
 export const TablesResponseSchema: GenMessage<TablesResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 68);
+  messageDesc(file_loam_jobs_v1_service, 72);
 
 /**
  * @generated from service loam.jobs.v1.Jobs
@@ -2225,7 +2460,7 @@ export const Jobs: GenService<{
     output: typeof RetryResponseSchema;
   },
   /**
-   * Make new jobs of dead letters, a batch at a time.
+   * Make new jobs of dead letters, a batch at a time; with `count_only`, only say how many.
    *
    * @generated from rpc loam.jobs.v1.Jobs.Redrive
    */
@@ -2235,7 +2470,7 @@ export const Jobs: GenService<{
     output: typeof RedriveResponseSchema;
   },
   /**
-   * Put dead letters away; they stay as failed jobs.
+   * Put dead letters away; they stay as failed jobs. With `count_only`, only say how many.
    *
    * @generated from rpc loam.jobs.v1.Jobs.Dismiss
    */
@@ -2311,6 +2546,148 @@ export const Jobs: GenService<{
     methodKind: "unary";
     input: typeof ShutdownRequestSchema;
     output: typeof ShutdownResponseSchema;
+  },
+  /**
+   * Have a program run by an engine, in a worker; what the program lacks is refused before anything is stored.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.SubmitEngineJob
+   */
+  submitEngineJob: {
+    methodKind: "unary";
+    input: typeof SubmitEngineJobRequestSchema;
+    output: typeof SubmitEngineJobResponseSchema;
+  },
+  /**
+   * Keep a rule and the job that each of its ticks makes.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.CreateSchedule
+   */
+  createSchedule: {
+    methodKind: "unary";
+    input: typeof CreateScheduleRequestSchema;
+    output: typeof CreateScheduleResponseSchema;
+  },
+  /**
+   * @generated from rpc loam.jobs.v1.Jobs.ListSchedules
+   */
+  listSchedules: {
+    methodKind: "unary";
+    input: typeof ListSchedulesRequestSchema;
+    output: typeof ListSchedulesResponseSchema;
+  },
+  /**
+   * @generated from rpc loam.jobs.v1.Jobs.GetSchedule
+   */
+  getSchedule: {
+    methodKind: "unary";
+    input: typeof GetScheduleRequestSchema;
+    output: typeof GetScheduleResponseSchema;
+  },
+  /**
+   * Change parts of a schedule. A changed rule neither fires nor loses a tick.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.EditSchedule
+   */
+  editSchedule: {
+    methodKind: "unary";
+    input: typeof EditScheduleRequestSchema;
+    output: typeof EditScheduleResponseSchema;
+  },
+  /**
+   * Ticks while it is paused are never missed ones.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.PauseSchedule
+   */
+  pauseSchedule: {
+    methodKind: "unary";
+    input: typeof PauseScheduleRequestSchema;
+    output: typeof PauseScheduleResponseSchema;
+  },
+  /**
+   * @generated from rpc loam.jobs.v1.Jobs.ResumeSchedule
+   */
+  resumeSchedule: {
+    methodKind: "unary";
+    input: typeof ResumeScheduleRequestSchema;
+    output: typeof ResumeScheduleResponseSchema;
+  },
+  /**
+   * Make a run now, beside the rule.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.TriggerSchedule
+   */
+  triggerSchedule: {
+    methodKind: "unary";
+    input: typeof TriggerScheduleRequestSchema;
+    output: typeof TriggerScheduleResponseSchema;
+  },
+  /**
+   * Forget a schedule; its runs stay.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.DeleteSchedule
+   */
+  deleteSchedule: {
+    methodKind: "unary";
+    input: typeof DeleteScheduleRequestSchema;
+    output: typeof DeleteScheduleResponseSchema;
+  },
+  /**
+   * When a rule would fire; needs no stored schedule.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.PreviewSchedule
+   */
+  previewSchedule: {
+    methodKind: "unary";
+    input: typeof PreviewScheduleRequestSchema;
+    output: typeof PreviewScheduleResponseSchema;
+  },
+  /**
+   * Make the runs of a range that has passed.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.Backfill
+   */
+  backfill: {
+    methodKind: "unary";
+    input: typeof BackfillRequestSchema;
+    output: typeof BackfillResponseSchema;
+  },
+  /**
+   * @generated from rpc loam.jobs.v1.Jobs.CancelBackfill
+   */
+  cancelBackfill: {
+    methodKind: "unary";
+    input: typeof CancelBackfillRequestSchema;
+    output: typeof CancelBackfillResponseSchema;
+  },
+  /**
+   * What became of a schedule's ticks.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.ListTicks
+   */
+  listTicks: {
+    methodKind: "unary";
+    input: typeof ListTicksRequestSchema;
+    output: typeof ListTicksResponseSchema;
+  },
+  /**
+   * The parameters, kernel and cells of a notebook, for a form.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.InspectNotebook
+   */
+  inspectNotebook: {
+    methodKind: "unary";
+    input: typeof InspectNotebookRequestSchema;
+    output: typeof InspectNotebookResponseSchema;
+  },
+  /**
+   * Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
+   *
+   * @generated from rpc loam.jobs.v1.Jobs.RestartEngine
+   */
+  restartEngine: {
+    methodKind: "unary";
+    input: typeof RestartEngineRequestSchema;
+    output: typeof RestartEngineResponseSchema;
   },
   /**
    * How many runs stand where.

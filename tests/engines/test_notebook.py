@@ -1,0 +1,228 @@
+"""Notebooks in children: what is refused, what is told on the way, limits, deaths, and what stays of a killed run."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import nbformat
+import psutil
+import pytest
+from notebooks_of import notebook_of
+
+from loam_lab.engines import files, notebook_file
+from loam_lab.engines.base import Program
+from loam_lab.engines.notebook import NotebookEngine, request
+from loam_lab.engines.notebook_attempt import NotebookAttempt
+from loam_lab.errors import EngineError, Invalid
+
+
+class Heard:
+    """Keeps what a notebook says; `until` waits for it."""
+
+    def __init__(self):
+        self.said, self._changed = [], threading.Condition()
+
+    def __getattr__(self, kind):
+        def keep(*what):
+            with self._changed:
+                self.said.append((kind, *what))
+                self._changed.notify_all()
+
+        return keep
+
+    def of(self, kind):
+        with self._changed:
+            return [what[1:] for what in self.said if what[0] == kind]
+
+    def text(self):
+        return "".join(text for _, text in self.of("log"))
+
+    def until(self, ready, seconds=60):
+        with self._changed:
+            assert self._changed.wait_for(lambda: ready(self), seconds), self.said
+
+
+def started(tmp_path, source, **options):
+    heard = Heard()
+    program = Program(
+        "python", "file", source, params=options.pop("params", {}), options={"cwd": str(tmp_path), **options}
+    )
+    (tmp_path / "left").mkdir(exist_ok=True)
+    asked = request(program, str(tmp_path / "left"))
+    return heard, NotebookAttempt(asked, python=sys.executable, report=heard)
+
+
+def kept(tmp_path):
+    return nbformat.read(tmp_path / "left" / "executed.ipynb", as_version=4)
+
+
+def gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_outputs_cells_and_progress_are_told_as_they_come_and_kept(tmp_path):
+    cells = [
+        "print(n, day)",
+        "md:# text",
+        "import os; os.getcwd()",
+        "from IPython.display import HTML; HTML('<b>x</b>')",
+    ]
+    source = notebook_of(*cells, parameters="n = 1\nday: 'date' = None")
+    heard, attempt = started(tmp_path, source, params={"n": 2, "day": {"$date": "2027-01-02"}})
+    assert attempt.wait(90).ok
+    assert heard.text() == "2 2027-01-02\n"
+    shown = [output["data"] for (output,) in heard.of("output")]
+    assert shown[0]["text/plain"] == repr(str(tmp_path))
+    assert shown[1]["text/html"] == "<b>x</b>"
+    states = [(cell["index"], cell["state"]) for (cell,) in heard.of("cell")]
+    assert states == [(index, state) for index in (0, 1, 2, 4, 5) for state in ("running", "ok")]
+    done = [progress.done for (progress,) in heard.of("progress")]
+    assert done == [0, 1, 2, 3, 4, 5]
+    assert "cell 3 of 5: print(n, day)" in [progress.text for (progress,) in heard.of("progress")][2]
+    notebook = kept(tmp_path)
+    assert notebook.cells[2].outputs[0].text == "2 2027-01-02\n"
+    assert gone(attempt.kernel_pid)
+
+
+def test_values_arrive_as_the_very_data_that_was_given(tmp_path):
+    """jupyter-scheduler pasted values as code."""
+    nested = {"a": [1, {"b": None, "c": {"$float": "-inf"}}], "é": "ü"}
+    values = {"text": '__import__("os").system("touch hacked")', "none": None, "nan": {"$float": "nan"}}
+    values |= {"money": {"$decimal": "1.10"}, "nested": nested}
+    declared = "text = ''\nnone: int | None = 1\nnan = 1.0\nmoney = None\nnested = {}"
+    heard, attempt = started(
+        tmp_path, notebook_of("print([text, none, nan, money, nested])", parameters=declared), params=values
+    )
+    assert attempt.wait(90).ok
+    nested = "{'a': [1, {'b': None, 'c': -inf}], 'é': 'ü'}"
+    assert heard.text().strip() == f"[{values['text']!r}, None, nan, Decimal('1.10'), {nested}]"
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_a_failing_cell_ends_the_run_and_is_kept_with_its_error(tmp_path):
+    heard, attempt = started(tmp_path, notebook_of("x = 1", "raise ValueError('bad row')", "print('never')"))
+    result = attempt.wait(90)
+    assert (result.error.kind, result.error.message) == ("ValueError", "bad row")
+    assert "\x1b" not in "".join(result.error.traceback)
+    assert [cell["state"] for (cell,) in heard.of("cell")][-3:] == ["running", "failed", "skipped"]
+    assert kept(tmp_path).cells[1].outputs[-1].ename == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGKILL, "signal 9, likely out of memory"), (signal.SIGSEGV, "signal 11")]
+)
+def test_a_killed_kernel_is_reported_within_ten_seconds(tmp_path, number, said):
+    heard, attempt = started(tmp_path, notebook_of("x = 1", "print('on'); import time; time.sleep(300)"))
+    heard.until(lambda heard: "on" in heard.text())
+    begin = time.monotonic()
+    os.kill(attempt.kernel_pid, number)
+    result = attempt.wait(10)
+    assert time.monotonic() - begin < 10
+    assert result.error.kind == "KernelDied"
+    assert said in result.error.message
+    assert "in cell 2 of 2" in result.error.message
+
+
+def test_a_kernel_that_ends_itself_is_reported(tmp_path):
+    _, attempt = started(tmp_path, notebook_of("import os; os._exit(3)"))
+    assert attempt.wait(90).error.kind == "KernelDied"
+
+
+def test_a_cell_past_its_limit_is_interrupted_and_says_so(tmp_path):
+    _, attempt = started(tmp_path, notebook_of("import time\nprint('on')\ntime.sleep(300)"), cell_limit_s=2.0)
+    result = attempt.wait(90)
+    assert result.error.kind == "TimeLimit"
+    assert "its limit of 2 s" in result.error.message
+
+
+def test_a_cell_that_does_not_heed_the_interrupt_is_killed(tmp_path):
+    source = notebook_of("import time\nwhile True:\n    try: time.sleep(300)\n    except KeyboardInterrupt: pass")
+    _, attempt = started(tmp_path, source, cell_limit_s=2.0)
+    assert attempt.wait(90).error.kind == "TimeLimit"
+    assert gone(attempt.kernel_pid)
+
+
+def test_a_cancel_stops_kernel_and_child_and_keeps_what_there_was(tmp_path):
+    heard, attempt = started(tmp_path, notebook_of("print('first')", "print('on'); import time; time.sleep(300)"))
+    heard.until(lambda heard: "on" in heard.text())
+    attempt.cancel()
+    assert attempt.wait(30).cancelled
+    assert gone(attempt.kernel_pid)
+    assert kept(tmp_path).cells[0].outputs[0].text == "first\n"
+
+
+def test_a_killed_child_leaves_no_kernel_and_what_was_saved(tmp_path):
+    heard, attempt = started(
+        tmp_path, notebook_of("print('first')", "import time\nfor n in range(300): print('on', n); time.sleep(1)")
+    )
+    heard.until(lambda heard: heard.text().count("on") > 7, 90)
+    os.kill(attempt.pid, signal.SIGKILL)
+    result = attempt.wait(10)
+    assert (result.error.kind, result.error.transient) == ("ChildDied", True)
+    assert gone(attempt.kernel_pid)
+    saved = kept(tmp_path)
+    assert saved.cells[0].outputs[0].text == "first\n"
+    assert "on 0" in json.dumps(saved.cells[1].outputs), "a cell's outputs are saved while it runs"
+
+
+def test_a_flood_is_cut_and_that_is_said(tmp_path):
+    heard, attempt = started(tmp_path, notebook_of("for n in range(200): print('x' * 200_000)", "print('after')"))
+    assert attempt.wait(100).ok
+    assert heard.text().count("[outputs cut: 16 MB were kept") == 1
+    assert (tmp_path / "left" / "executed.ipynb").stat().st_size < 20 * 2**20
+
+
+BAD = [
+    ("", "it is not JSON"),
+    ("{}", "it has no nbformat"),
+    ("[]", "it has no nbformat"),
+    ('{"nbformat": 3, "nbformat_minor": 0, "worksheets": [], "metadata": {}}', "notebook format 3; 4 is needed"),
+    ('{"nbformat": 4, "nbformat_minor": 5, "cells": 3, "metadata": {}}', "is not a valid notebook"),
+    (notebook_of("1", kernel=None), "names no kernel"),
+    (
+        notebook_of("1", kernel={"name": "nope", "display_name": "n"}),
+        "kernel 'nope' is not installed here; there are: ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "said"), BAD)
+def test_a_bad_notebook_is_refused_before_anything_runs(source, said):
+    engine = NotebookEngine()
+    with pytest.raises(Invalid, match=said):
+        engine.submit(Program("python", "file", source), "r")
+
+
+def test_a_parameter_is_checked_before_anything_runs():
+    source = notebook_of("n", parameters="n: int = 1")
+    for params, said in (({"m": 1}, "It has n"), ({"n": "x"}, "takes int")):
+        with pytest.raises(Invalid, match=said):
+            NotebookEngine().submit(Program("python", "file", source, params=params), "r")
+    with pytest.raises(Invalid, match="no cell is tagged"):
+        NotebookEngine().submit(Program("python", "file", notebook_of("n"), params={"n": 1}), "r")
+
+
+def test_a_working_directory_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(EngineError, match="is not there; choose another with --cwd"):
+        started(tmp_path, notebook_of("1"), cwd=str(tmp_path / "none"))
+
+
+def test_files_that_were_written_are_found_and_others_are_not(tmp_path):
+    (tmp_path / "old.csv").write_text("a")
+    (tmp_path / "changed.csv").write_text("a")
+    before = files.seen(tmp_path)
+    (tmp_path / "changed.csv").write_text("ab")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "new.csv").write_text("abc")
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "x.pyc").write_text("")
+    assert files.written(tmp_path, before) == [files.Written("changed.csv", 2), files.Written("deep/new.csv", 3)]
+
+
+def test_what_runs_has_no_outputs_of_earlier_runs():
+    notebook = notebook_file.read(notebook_of("1").encode(), name="n")
+    notebook.cells[0].outputs = [nbformat.v4.new_output("stream", text="old")]
+    assert "old" not in notebook_file.without_outputs(notebook)
