@@ -13,7 +13,7 @@ import { RunCell } from './ui/runcell';
 import { Sidebar } from './ui/sidebar';
 import { TableView } from './ui/table';
 
-abstract class FaceWidget extends ReactWidget {
+export abstract class FaceWidget extends ReactWidget {
   private readonly _face: Face;
 
   constructor(face: Omit<Face, 'isShown'>) {

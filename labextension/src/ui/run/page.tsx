@@ -13,6 +13,7 @@ import { Bar, Button, Glyph, Text, useNow, useSignal, wordIn } from '../bits';
 import { useFace } from '../face';
 import { useRead } from '../section';
 import { Attempts } from './attempts';
+import { Cells } from './cells';
 import { Code } from './code';
 import { ErrorBlock } from './error';
 import { Facts } from './facts';
@@ -61,6 +62,7 @@ export function RunPage(props: { run: Followed }): JSX.Element {
       <ErrorBlock job={job} detail={detail} />
       <div className="jp-loam-two">
         <div>
+          <Cells job={job} detail={detail} />
           <Attempts job={job} attempts={detail.attempts} nowMs={nowMs} />
           <LogView job={job} />
           <Code payload={payload} />
