@@ -7,6 +7,11 @@ import { wordOf } from './state';
 /** The header that a schedule's runs carry. */
 const SCHEDULE = 'loam.schedule';
 
+/** The schedule that made a run; '' for none. */
+export function scheduleOf(job: Job): string {
+  return job.headers[SCHEDULE] ?? '';
+}
+
 /** The words by which the sidebar filters. */
 export type StateFilter = Extract<Word, 'running' | 'queued' | 'retrying' | 'scheduled' | 'failed' | 'dead letter'>;
 
@@ -64,7 +69,7 @@ export function matches(job: Job, filter: Filter): boolean {
     (!filter.engine || job.task?.engine === filter.engine) &&
     (!filter.queue || job.queue === filter.queue) &&
     (!filter.tag || job.tags.includes(filter.tag)) &&
-    (!filter.schedule || job.headers[SCHEDULE] === filter.schedule) &&
+    (!filter.schedule || scheduleOf(job) === filter.schedule) &&
     (!filter.actor || job.actor === filter.actor) &&
     (!filter.state || fits(wordOf(job), filter.state))
   );

@@ -2,6 +2,7 @@
 import * as React from 'react';
 import type { Schedule } from '../../gen/loam/jobs/v1/schedules_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
+import { LoamError } from '../../model/call';
 import type { Draft, Problems, Source } from '../../model/draft';
 import { belowRoot, fieldOf, requestOf } from '../../model/draft';
 import { matrixOf, usual } from '../../model/matrix';
@@ -99,7 +100,8 @@ function Form(props: { opened: Opened; of: FormOf; onDone: (id: string) => void;
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       const names = opened.parameters.map(one => one.name);
-      const field = fieldOf(message, names);
+      // An error of another kind (no server, no right) is about no field.
+      const field = error instanceof LoamError && error.code === 'invalid_argument' ? fieldOf(message, names) : '';
       setFailed(message);
       if (field) {
         show({ [field]: message });

@@ -77,8 +77,8 @@ export function Told({ draft, change, problems }: Props): JSX.Element {
       </div>
       <div className="jp-loam-sub">
         {draft.mail.trim() || draft.webhook.trim()
-          ? trans.__('Once per run, after its last attempt.')
-          : trans.__('Nobody is told: no mail address, no webhook.')}
+          ? trans.__('Once per run, after its last attempt. Lab tells whoever made the schedule of failures and missed ticks, too.')
+          : trans.__('Without mail and webhook only Lab tells whoever made the schedule, of failures and missed ticks.')}
       </div>
     </Line>
   );

@@ -106,7 +106,7 @@ export function MatrixGrid(props: {
           role="grid"
           aria-label={trans.__('Runs across, cells down')}
           aria-rowcount={rows.length}
-          aria-colcount={columns.length}
+          aria-colcount={columns.length + 1}
           onKeyDown={onKeyDown}
         >
           <tbody>

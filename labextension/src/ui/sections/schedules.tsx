@@ -12,11 +12,12 @@ import { nextOf, scheduleWordIn } from '../schedule/words';
 import type { Section } from '../section';
 import { useRead, useTicks } from '../section';
 
-const MOST = 200;
+const MOST = 100;
+const SOON_MS = 90_000;
 
 function Summary(): JSX.Element {
   const { loam, trans } = useFace();
-  const { value } = useRead(() => loam.call(Jobs.method.listSchedules, { limit: MOST }), useTicks(2_000));
+  const { value } = useRead(() => loam.shared(Jobs.method.listSchedules), useTicks());
   const all = value?.schedules ?? [];
   if (!value || !all.length) {
     return <>{value ? trans.__('none yet') : ''}</>;
@@ -35,8 +36,11 @@ function Body(): JSX.Element {
   useSignal(loam.changed, change => change === 'active' || change === 'rights');
   const [text, setText] = React.useState('');
   const ticks = useTicks();
-  const { value, error } = useRead(() => loam.call(Jobs.method.listSchedules, { text, limit: MOST }), `${ticks}/${text}`);
-  const nowMs = useNow(false);
+  const { value, error } = useRead(
+    () => (text ? loam.call(Jobs.method.listSchedules, { text, limit: MOST }) : loam.shared(Jobs.method.listSchedules)),
+    `${ticks}/${text}`
+  );
+  const nowMs = useNow((value?.schedules ?? []).some(one => isSoon(one)));
   const prefix = React.useId();
   const all = value?.schedules ?? [];
   const at = all.findIndex(one => one.id === loam.activeSchedule);
@@ -93,7 +97,7 @@ function Body(): JSX.Element {
         className="jp-loam-schedules"
         aria-activedescendant={active ? `${prefix}${active.id}` : undefined}
         onKeyDown={onKeyDown}
-        onFocus={() => at < 0 && choose(0)}
+        onFocus={() => all.some(one => one.id === loam.activeSchedule) || choose(0)}
       >
         {all.map(one => (
           <ScheduleRow
@@ -112,6 +116,12 @@ function Body(): JSX.Element {
       {active ? <Acts one={active} /> : null}
     </>
   );
+}
+
+/** Whether its next fire is so near that the seconds are counted. */
+function isSoon(one: Schedule): boolean {
+  const leftMs = Number(one.nextAtMs) - Date.now();
+  return leftMs > -5_000 && leftMs < SOON_MS;
 }
 
 function ScheduleRow(props: {
