@@ -31,6 +31,7 @@ export const COMMANDS = {
   triggerSchedule: 'loam:trigger-schedule',
   pauseSchedule: 'loam:pause-schedule',
   resumeSchedule: 'loam:resume-schedule',
+  backfillSchedule: 'loam:backfill-schedule',
   removeSchedule: 'loam:delete-schedule',
   openExecuted: 'loam:open-executed',
   startServer: 'loam:start-server',

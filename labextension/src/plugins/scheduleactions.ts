@@ -12,10 +12,11 @@ import { EVERYTHING } from '../model/filter';
 import type { Loam } from '../model/loam';
 import { record } from '../model/state';
 import type { Trans } from '../model/words';
-import { plain } from '../model/words';
+import { count, plain } from '../model/words';
+import { instantOf, wall } from '../model/zone';
 import { COMMANDS } from '../tokens';
 import type { ScheduleActions } from '../ui/face';
-import { askJob, confirm, paramsOf, problemOf } from './dialogs';
+import { ask, askJob, confirm, paramsOf, problemOf } from './dialogs';
 
 /** Do it; what goes wrong is said, once. */
 export async function attempt(what: string, act: () => Promise<void>): Promise<void> {
@@ -82,6 +83,43 @@ export function makeScheduleActions(
             autoClose: 4_000
           });
         }
+      }),
+    backfill: id =>
+      attempt(trans.__('No backfill was made'), async () => {
+        const { schedule, name } = await read(id);
+        const zone = schedule?.rule?.zone || 'UTC';
+        const form = await ask(
+          trans,
+          trans.__('Make the past runs of %1', name),
+          { from: '', to: wall(Date.now(), zone), concurrency: '1' },
+          {
+            from: { label: trans.__('From, in %1', zone), kind: 'datetime-local' },
+            to: { label: trans.__('To, included'), kind: 'datetime-local' },
+            concurrency: { label: trans.__('Runs at once') }
+          },
+          typed =>
+            instantOf(typed.from, zone) === null || instantOf(typed.to, zone) === null
+              ? trans.__('From and to: a day and a time are wanted.')
+              : /^[1-9]\d?$/.test(typed.concurrency.trim())
+                ? ''
+                : trans.__('Runs at once: a whole number from 1 to 99 is wanted.')
+        );
+        if (form) {
+          const { backfill } = await loam.call(Jobs.method.backfill, {
+            scheduleId: id,
+            fromMs: BigInt(instantOf(form.from, zone) ?? 0),
+            toMs: BigInt(instantOf(form.to, zone) ?? 0),
+            concurrency: Number(form.concurrency)
+          });
+          heed();
+          const many = backfill?.total ?? 0;
+          Notification.info(trans._n('%1 run is made', '%1 runs are made', many, count(many)), { autoClose: 4_000 });
+        }
+      }),
+    cancelBackfill: id =>
+      attempt(trans.__('The backfill goes on'), async () => {
+        await loam.call(Jobs.method.cancelBackfill, { backfillId: id });
+        heed();
       }),
     removeSchedule: id =>
       attempt(trans.__('Not deleted'), async () => {

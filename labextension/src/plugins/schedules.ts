@@ -71,6 +71,7 @@ export const schedules: JupyterFrontEndPlugin<void> = {
     add(COMMANDS.resumeSchedule, trans.__('Resume Schedule'), trans.__('Fire again, from now on'), id =>
       actions.setSchedulePaused(id, false)
     );
+    add(COMMANDS.backfillSchedule, trans.__('Backfill Schedule…'), trans.__('Make the runs of a range that has passed'), actions.backfill);
     add(COMMANDS.removeSchedule, trans.__('Delete Schedule…'), trans.__('Forget it; its runs stay'), actions.removeSchedule);
     add(
       COMMANDS.openSchedule,
@@ -134,6 +135,7 @@ export const schedules: JupyterFrontEndPlugin<void> = {
       COMMANDS.triggerSchedule,
       COMMANDS.pauseSchedule,
       COMMANDS.resumeSchedule,
+      COMMANDS.backfillSchedule,
       COMMANDS.removeSchedule
     ]) {
       palette?.addItem({ command, category });

@@ -12,6 +12,8 @@ export interface ScheduleActions extends Files {
   editSchedule(id: string): void;
   setSchedulePaused(id: string, paused: boolean): Promise<void>;
   trigger(id: string): Promise<void>;
+  backfill(id: string): Promise<void>;
+  cancelBackfill(id: string): Promise<void>;
   removeSchedule(id: string): Promise<void>;
   showRunsOf(id: string, name: string): void;
   /** The executed notebook of a run, at a cell; without one, at the cell that failed. */

@@ -1,6 +1,7 @@
 /** A schedule by itself: when next, what became of its last ticks, cell by cell, and why. */
 import * as React from 'react';
-import type { Schedule } from '../../gen/loam/jobs/v1/schedules_pb';
+import type { Backfill, Schedule } from '../../gen/loam/jobs/v1/schedules_pb';
+import { BackfillState } from '../../gen/loam/jobs/v1/schedules_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import type { Column, Matrix, Row } from '../../model/matrix';
 import { SCHEDULE_GLYPH, markAt, matrixOf, scheduleWord, summary, usual } from '../../model/matrix';
@@ -99,10 +100,51 @@ export function SchedulePage(props: { id: string; onName: (name: string) => void
         </div>
       ) : null}
       {matrix.columns.length ? <Past matrix={matrix} /> : <p className="jp-loam-sub">{trans.__('Nothing fired yet.')}</p>}
+      <Backfills all={value.backfills} />
       <section className="jp-loam-nextfires" aria-label={trans.__('Next fires')}>
         <Fires fires={value.next} zone={one.rule?.zone || 'UTC'} />
       </section>
     </article>
+  );
+}
+
+/** Runs of a range that has passed, as far as they were made. */
+function Backfills({ all }: { all: readonly Backfill[] }): JSX.Element | null {
+  const { loam, trans, actions } = useFace();
+  if (!all.length) {
+    return null;
+  }
+  return (
+    <section aria-label={trans.__('Backfills')}>
+      <h2>{trans.__('Backfills')}</h2>
+      <ul className="jp-loam-plain">
+        {all.slice(0, LISTED).map(one => {
+          const isActive = one.state === BackfillState.BACKFILL_ACTIVE;
+          const glyph = isActive ? 'jp-loam-go' : one.state === BackfillState.BACKFILL_DONE ? 'jp-loam-ok' : 'jp-loam-cancel';
+          const word = isActive
+            ? trans.__('backfilling')
+            : one.state === BackfillState.BACKFILL_DONE
+              ? trans.__('all made')
+              : trans.__('cancelled');
+          return (
+            <li key={one.id} className="jp-loam-inline">
+              <span className={`jp-loam-st ${glyph}`} style={{ '--p': Math.round((100 * one.made) / Math.max(1, one.total)) } as React.CSSProperties}>
+                {word}
+              </span>
+              <span>
+                {trans.__('%1 of %2 made, %3 live', count(one.made), count(one.total), count(one.live))}
+              </span>
+              <span className="jp-loam-sub">
+                {instant(Number(one.fromMs))} – {instant(Number(one.toMs))}
+              </span>
+              {isActive && loam.canWrite ? (
+                <Button kind="small" label={trans.__('Cancel')} title={trans.__('Make no more runs; those made go on')} onClick={() => void actions.cancelBackfill(one.id)} />
+              ) : null}
+            </li>
+          );
+        })}
+      </ul>
+    </section>
   );
 }
 
@@ -121,6 +163,7 @@ function Acts({ one }: { one: Schedule }): JSX.Element {
         </>
       ) : null}
       {loam.canWrite ? <Button label={trans.__('Edit…')} onClick={() => actions.editSchedule(one.id)} /> : null}
+      {loam.canWrite && !one.broken ? <Button label={trans.__('Backfill…')} onClick={() => void actions.backfill(one.id)} /> : null}
       <Button label={trans.__('All runs')} title={trans.__('Show only its runs in the sidebar')} onClick={() => actions.showRunsOf(one.id, one.name)} />
       {loam.canWrite ? <Button kind="icon" icon="trash" label={trans.__('Delete…')} onClick={() => void actions.removeSchedule(one.id)} /> : null}
     </div>
