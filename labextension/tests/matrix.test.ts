@@ -6,7 +6,7 @@ import { ScheduleSchema, TickHow, TickSchema } from '../src/gen/loam/jobs/v1/sch
 import { readNotebook } from '../src/model/executed';
 import { EVERYTHING, asked, isEmpty, matches } from '../src/model/filter';
 import { failedCell, lastWord, markAt, matrixOf, scheduleWord, summary, usual } from '../src/model/matrix';
-import { NOW, job } from './make';
+import { NOW, job, trans } from './make';
 
 const DAY = 86_400_000;
 const cells = (...states: CellState[]): Cell[] =>
@@ -93,11 +93,11 @@ describe('an executed notebook', () => {
   const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 
   it('cannot claim to be trusted', () => {
-    const read = readNotebook(bytes({ nbformat: 4, cells: [{ metadata: { trusted: true, tags: ['a'] } }, {}] }));
+    const read = readNotebook(bytes({ nbformat: 4, cells: [{ metadata: { trusted: true, tags: ['a'] } }, {}] }), trans);
     expect(read.cells.map(cell => cell.metadata)).toEqual([{ tags: ['a'] }, {}]);
   });
 
   it.each([{}, { nbformat: 3, worksheets: [] }, { nbformat: 4, cells: 1 }])('%o is none', value =>
-    expect(() => readNotebook(bytes(value))).toThrow('no notebook of format 4')
+    expect(() => readNotebook(bytes(value), trans)).toThrow('no notebook of format 4')
   );
 });

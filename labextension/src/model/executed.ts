@@ -1,4 +1,5 @@
 /** An executed notebook as it was kept. Its outputs are shown as those of a stranger: no scripts. */
+import type { Trans } from './words';
 
 export interface KeptNotebook {
   nbformat: 4;
@@ -6,10 +7,10 @@ export interface KeptNotebook {
 }
 
 /** Read what a run left. A cell cannot claim to be trusted: trust is Jupyter's to give, and this is no file of it. */
-export function readNotebook(content: Uint8Array): KeptNotebook {
+export function readNotebook(content: Uint8Array, trans: Trans): KeptNotebook {
   const found = JSON.parse(new TextDecoder().decode(content)) as KeptNotebook;
   if (!Array.isArray(found.cells) || found.nbformat !== 4) {
-    throw new Error('what the run left is no notebook of format 4');
+    throw new Error(trans.__('what the run left is no notebook of format 4'));
   }
   for (const cell of found.cells) {
     cell.metadata = { ...cell.metadata };

@@ -5,9 +5,11 @@ import { JobSpecSchema } from '../gen/loam/jobs/v1/jobs_pb';
 import type { InspectNotebookResponse, Parameter, Schedule } from '../gen/loam/jobs/v1/schedules_pb';
 import { Jobs } from '../gen/loam/jobs/v1/service_pb';
 import type { Call } from './call';
+import { LoamError } from './call';
 import type { Draft, Source } from './draft';
 import { belowRoot, draftOf, fresh, paramsIn, withPayload } from './draft';
 import { record } from './state';
+import type { Trans } from './words';
 import { ownZone } from './zone';
 
 export interface Opened {
@@ -43,7 +45,7 @@ export async function openNew(call: Call, path: string, files: Files): Promise<O
 export async function openOld(call: Call, id: string, files: Files): Promise<Opened> {
   const { schedule } = await call(Jobs.method.getSchedule, { scheduleId: id });
   if (!schedule) {
-    throw new Error(`no schedule ${id}`);
+    throw new LoamError('not_found', id);
   }
   const job = schedule.job ?? create(JobSpecSchema);
   const seen = await inspected(call, schedule, job, files).catch(() => null);
@@ -84,13 +86,13 @@ function opened(schedule: Schedule | null, job: JobSpec, seen: InspectNotebookRe
 }
 
 /** The job to send: over the source that was chosen. What the schedule keeps is named, not sent again. */
-export async function sourceFor(job: JobSpec, source: Source, from: Opened, files: Files): Promise<JobSpec> {
+export async function sourceFor(job: JobSpec, source: Source, from: Opened, files: Files, trans: Trans): Promise<JobSpec> {
   if (!from.schedule || source !== 'fresh') {
     return job;
   }
   const path = belowRoot(from.path, files.rootUri);
   if (path === null) {
-    throw new Error(`${from.path} is not below the folder that Lab shows, so it cannot be copied from here`);
+    throw new Error(trans.__('%1 is not below the folder that Lab shows, so it cannot be copied from here', from.path));
   }
   const now = record((await files.jobOf(path)).task?.payload ?? new Uint8Array());
   const mine = record(job.task?.payload ?? new Uint8Array());

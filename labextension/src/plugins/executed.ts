@@ -12,6 +12,7 @@ import type { KeptNotebook } from '../model/executed';
 import { readNotebook } from '../model/executed';
 import type { Loam } from '../model/loam';
 import { failedCell } from '../model/matrix';
+import type { Trans } from '../model/words';
 import { instant, plain } from '../model/words';
 import { COMMANDS, ILoam } from '../tokens';
 import { attempt } from './scheduleactions';
@@ -38,7 +39,7 @@ export const executed: JupyterFrontEndPlugin<void> = {
       execute: args =>
         attempt(trans.__('Not opened'), async () => {
           const id = String(args.id ?? '');
-          const found = await fetchNotebook(loam, id);
+          const found = await fetchNotebook(loam, id, trans);
           const before = open.find(one => one.runId === id);
           // A run that goes on has more to show than when it was opened.
           const content = before?.content ?? notebookView(factory as NotebookWidgetFactory);
@@ -82,16 +83,17 @@ export const executed: JupyterFrontEndPlugin<void> = {
 
 async function fetchNotebook(
   loam: Loam,
-  id: string
+  id: string,
+  trans: Trans
 ): Promise<{ content: KeptNotebook; name: string; atMs: number; failedAt: number }> {
   const got = await loam.call(Jobs.method.get, { jobId: id });
   const kept = got.artifacts.find(one => one.kind === ArtifactKind.ARTIFACT_NOTEBOOK && one.kept);
   if (!kept) {
-    throw new Error(`run ${id.slice(0, 13)} has no executed notebook: it is no notebook's run, or has not begun`);
+    throw new Error(trans.__("run %1 has no executed notebook: it is no notebook's run, or has not begun", id.slice(0, 13)));
   }
   const { content } = await loam.call(Jobs.method.getBlob, { jobId: id, sha256: kept.sha256 });
   return {
-    content: readNotebook(content),
+    content: readNotebook(content, trans),
     name: got.job?.task?.name ?? id,
     atMs: Number(got.job?.startedAtMs ?? 0n),
     failedAt: failedCell(got.cells)?.index ?? -1

@@ -87,7 +87,7 @@ export function useTicks(everyMs = 1_000): number {
       }
     };
     const heed = (_: unknown, change: string) => {
-      if (change === 'counts' || change === 'server' || change === 'schedules') {
+      if (change === 'counts' || change === 'server') {
         timer ??= setTimeout(tick, everyMs);
       }
     };

@@ -92,7 +92,7 @@ function Form(props: { opened: Opened; of: FormOf; onDone: (id: string) => void;
     }
     setSending(true);
     try {
-      const job = await sourceFor(request.job, draft.source, opened, actions);
+      const job = await sourceFor(request.job, draft.source, opened, actions, trans);
       const answer = opened.schedule
         ? await loam.call(Jobs.method.editSchedule, { ...request, job, scheduleId: opened.schedule.id })
         : await loam.call(Jobs.method.createSchedule, { ...request, job });

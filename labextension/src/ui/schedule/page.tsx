@@ -11,7 +11,8 @@ import { count, duration, instant } from '../../model/words';
 import { Banner } from '../banner';
 import { Button, Glyph, Text, useNow, useSignal, wordIn } from '../bits';
 import { useFace } from '../face';
-import { useRead, useTicks } from '../section';
+import { useRead } from '../section';
+import { useChanges } from './changes';
 import { Fires } from './fires';
 import type { Place } from './matrix';
 import { MatrixGrid, markIn, tickName, whyNot } from './matrix';
@@ -24,7 +25,7 @@ export function SchedulePage(props: { id: string; onName: (name: string) => void
   const { id, onName } = props;
   const { loam, trans } = useFace();
   useSignal(loam.changed, change => change === 'rights' || change === 'server');
-  const ticks = useTicks();
+  const changes = useChanges(1_000);
   const { value, error } = useRead(async () => {
     const [got, past] = await Promise.all([
       loam.call(Jobs.method.getSchedule, { scheduleId: id }),
@@ -37,7 +38,7 @@ export function SchedulePage(props: { id: string; onName: (name: string) => void
         )
       : '';
     return { ...got, ticks: past.ticks, words };
-  }, `${id}/${ticks}`);
+  }, `${id}/${changes}`);
   const name = value?.schedule?.name ?? '';
   React.useEffect(() => {
     if (name) {

@@ -8,16 +8,17 @@ import type { Trans } from '../../model/words';
 import { age, count, instant, plain } from '../../model/words';
 import { Button, Text, useNow, useSignal, wordIn } from '../bits';
 import { useFace } from '../face';
+import { useChanges } from '../schedule/changes';
 import { nextOf, scheduleWordIn } from '../schedule/words';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { useRead } from '../section';
 
 const MOST = 100;
 const SOON_MS = 90_000;
 
 function Summary(): JSX.Element {
   const { loam, trans } = useFace();
-  const { value } = useRead(() => loam.shared(Jobs.method.listSchedules), useTicks());
+  const { value } = useRead(() => loam.shared(Jobs.method.listSchedules), useChanges(3_000));
   const all = value?.schedules ?? [];
   if (!value || !all.length) {
     return <>{value ? trans.__('none yet') : ''}</>;
@@ -35,10 +36,10 @@ function Body(): JSX.Element {
   const { loam, trans, actions } = useFace();
   useSignal(loam.changed, change => change === 'active' || change === 'rights');
   const [text, setText] = React.useState('');
-  const ticks = useTicks();
+  const changes = useChanges(2_000);
   const { value, error } = useRead(
     () => (text ? loam.call(Jobs.method.listSchedules, { text, limit: MOST }) : loam.shared(Jobs.method.listSchedules)),
-    `${ticks}/${text}`
+    `${changes}/${text}`
   );
   const nowMs = useNow((value?.schedules ?? []).some(one => isSoon(one)));
   const prefix = React.useId();
