@@ -69,7 +69,8 @@ describe('a schedule in the list', () => {
   it.each([
     [{ broken: 'why', paused: true }, 'broken'],
     [{ paused: true, waiting: 1 }, 'paused'],
-    [{ waiting: 1, nextAtMs: 5n }, 'running'],
+    [{ waiting: 1, nextAtMs: 5n }, 'queued'],
+    [{ waiting: 1, last: TICKS[0] }, 'running'],
     [{ nextAtMs: 5n }, 'scheduled'],
     [{}, 'over']
   ])('%o is %s', (given, word) => expect(scheduleWord(create(ScheduleSchema, given))).toBe(word));

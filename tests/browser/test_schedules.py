@@ -106,7 +106,7 @@ def test_the_section_pauses_and_triggers_by_keyboard_and_pointer(tab, home):
     tab.page.keyboard.press("t")
     tab.page.get_by_label("Parameters, a JSON object").fill('{"day": "y"}')
     tab.page.get_by_role("button", name="Submit", exact=True).click()
-    expect(row).to_have_attribute("data-state", "running")
+    expect(row).to_have_attribute("data-state", "queued")
     acts.get_by_role("button", name="Runs").click()
     expect(side.locator(".jp-loam-ofschedule")).to_contain_text("nightly")
     expect(side.locator("[data-run]")).to_have_count(1)

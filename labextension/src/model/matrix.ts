@@ -136,12 +136,13 @@ export function usual(matrix: Matrix, row: Row, before: number): { medianMs: num
   return { medianMs: lengths[Math.floor(lengths.length / 2)] ?? 0, count: lengths.length, failures };
 }
 
-export type ScheduleWord = 'broken' | 'paused' | 'running' | 'scheduled' | 'over';
+export type ScheduleWord = 'broken' | 'paused' | 'running' | 'queued' | 'scheduled' | 'over';
 
 export const SCHEDULE_GLYPH: Record<ScheduleWord, string> = {
   broken: 'jp-loam-bad',
   paused: 'jp-loam-pause',
   running: 'jp-loam-go spin',
+  queued: 'jp-loam-queue',
   scheduled: 'jp-loam-sched',
   over: 'jp-loam-none'
 };
@@ -154,7 +155,7 @@ export function scheduleWord(one: Schedule): ScheduleWord {
     return 'paused';
   }
   if (one.waiting) {
-    return 'running';
+    return one.last?.job?.state === JobState.RUNNING ? 'running' : 'queued';
   }
   return one.nextAtMs ? 'scheduled' : 'over';
 }

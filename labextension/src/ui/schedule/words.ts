@@ -12,6 +12,8 @@ export function scheduleWordIn(trans: Trans, word: ScheduleWord): string {
       return trans.__('paused');
     case 'running':
       return trans.__('running');
+    case 'queued':
+      return trans.__('a run waits');
     case 'scheduled':
       return trans.__('scheduled');
     case 'over':

@@ -160,7 +160,7 @@ function ScheduleRow(props: {
       <span className="jp-loam-sub">{word === 'scheduled' ? next : scheduleWordIn(trans, word)}</span>
       <span className="jp-loam-sub two">
         {last ? <span className={`jp-loam-st ${GLYPH[last]}`}>{said}</span> : said}
-        {word === 'running' && one.nextAtMs ? `, ${next}` : ''}
+        {(word === 'running' || word === 'queued') && one.nextAtMs ? `, ${next}` : ''}
       </span>
     </div>
   );
