@@ -24,6 +24,16 @@ export const COMMANDS = {
   remove: 'loam:delete-run',
   copyLink: 'loam:copy-link',
   runAsJob: 'loam:run-as-job',
+  schedule: 'loam:schedule',
+  scheduleNotebook: 'loam:schedule-notebook',
+  openSchedule: 'loam:open-schedule',
+  editSchedule: 'loam:edit-schedule',
+  triggerSchedule: 'loam:trigger-schedule',
+  pauseSchedule: 'loam:pause-schedule',
+  resumeSchedule: 'loam:resume-schedule',
+  backfillSchedule: 'loam:backfill-schedule',
+  removeSchedule: 'loam:delete-schedule',
+  openExecuted: 'loam:open-executed',
   startServer: 'loam:start-server',
   fromUrl: 'loam:open-from-url'
 } as const;

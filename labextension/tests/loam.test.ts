@@ -10,7 +10,7 @@ import {
 } from '../src/gen/loam/jobs/v1/service_pb';
 import { LoamError, caller, refusal } from '../src/model/call';
 import { Loam } from '../src/model/loam';
-import { endedIn, noticeOf } from '../src/model/notices';
+import { endedIn, missedIn, noticeOf } from '../src/model/notices';
 import { Stream } from '../src/model/stream';
 import { timeline } from '../src/model/timeline';
 import { NOW, event, job } from './make';
@@ -119,6 +119,13 @@ describe('notices', () => {
       ended('d', JobState.FAILED)
     ];
     expect(endedIn(events, NOW - 1, new Set(['d']))).toEqual(['a']);
+  });
+
+  it('tells each missed tick once, and no other change of a schedule', () => {
+    const change = (cursor: number, message: string, atMs = NOW) =>
+      event(cursor, '', { kind: EventKind.SCHEDULE_CHANGED, scheduleId: 's', message, atMs: BigInt(atMs) });
+    const events = [change(1, 'missed 4 ticks'), change(2, 'paused'), change(3, 'missed 1 ticks', NOW - 5), change(4, 'missed 2 ticks')];
+    expect(missedIn(events, NOW, new Set(['4'])).map(one => one.cursor)).toEqual(['1']);
   });
 
   it('are for failures and for long runs', () => {

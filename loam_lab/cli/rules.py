@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,17 @@ def spec_of(jobs: Any, what: str, given: dict[str, Any]) -> pb.JobSpec:
     spec.timeout_ms = submission.timeout_ms(given["timeout"])
     spec.tags.extend(check.word(tag, field="--tag") for tag in given["tags"])
     return spec
+
+
+def with_params(spec: pb.JobSpec | None, params: Sequence[str]) -> pb.JobSpec:
+    """What a schedule runs, with these parameters laid over its own; its source stays."""
+    job = spec or pb.JobSpec()
+    task = job.task or pb.Task()
+    payload = json.loads(task.payload or b"{}")
+    place = "arguments" if task.engine == "python" else "params"
+    payload[place] = {**(payload.get(place) or {}), **submission.read_params(params)}
+    job.task = pb.Task(engine=task.engine, name=task.name, payload=json.dumps(payload).encode())
+    return job
 
 
 def _cell_spec(client: Jobs, run_id: str, params: dict[str, Any]) -> pb.JobSpec:

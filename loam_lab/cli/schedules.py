@@ -12,7 +12,6 @@ import click
 from loam_lab.cli import out, rules, submission, words
 from loam_lab.connect import Jobs
 from loam_lab.core import check, zones
-from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb as api
 
 
@@ -131,7 +130,7 @@ def edit(jobs: Any, /, name: str, new_name: str | None, what: str, as_json: bool
     if what:
         request.job, request.follows_file = rules.spec_of(jobs, what, given), given["source"] == "latest"
     elif given["params"]:
-        raise Invalid("parameters change with the source: add --what FILE", field="what")
+        request.job, request.follows_file = rules.with_params(before.job, given["params"]), before.follows_file
     after = client.edit_schedule(request).schedule or api.Schedule()
     out.print_json(out.record(after)) if as_json else click.echo(f"schedule {after.id} {_next(after)}")
 

@@ -40,6 +40,7 @@ _ON = {
     api.NoticeKind.ON_MISSED: "missed",
 }
 _ON_BACK = {value: key for key, value in _ON.items()}
+SCHEDULED_AT = "loam.scheduled_at"
 _USUAL = ("failure", "recovery", "missed")
 _HOW = {
     ticks.FIRED: api.TickHow.FIRED,
@@ -301,6 +302,25 @@ def inspected(content: bytes) -> api.InspectNotebookResponse:
         has_parameters_cell=notebook.parameters_cell(read) is not None,
         sha256=hashlib.sha256(content).hexdigest(),
     )
+
+
+def fitted(source: str, params: Any) -> dict[str, Any]:
+    """Parameters as a notebook declares them; a text may stand for a value of its type. A tick's instant comes later.
+
+    Raises:
+        Invalid: a name is not declared, or a value does not fit; the message names it.
+    """
+    given = params if isinstance(params, dict) else {}
+    if not given:
+        return {}
+    read = notebook.read(source.encode(), name="the notebook")
+    later = {name: value for name, value in given.items() if value == SCHEDULED_AT}
+    now = {name: value for name, value in given.items() if name not in later}
+    if later and notebook.language_of(read) == "python":
+        known = notebook.declared(read)
+        for name in later.keys() - {one.name for one in known}:
+            parameters.fitting(known, {name: ""})
+    return {**notebook.checked_params(read, now, texts=True), **later}
 
 
 def _rule_message(one: Rule) -> api.Rule:

@@ -102,7 +102,8 @@ class Schedules(Calls):
         if request.job is not None:
             template = swire.template(request.job, namespace=who.namespace, actor=who.actor, now=now)
             follows = request.follows_file if request.has_field("follows_file") else False
-            template = self._with_source(template, follows_file=follows)
+            kept = self.store.read(lambda reader: _source_of(reader, who, request.schedule_id))
+            template = self._with_source(template, follows_file=follows, kept=kept)
         elif request.has_field("follows_file"):
             raise Invalid("follows_file changes with the job: send both", field="job")
         name = check.text(request.name.strip(), field="name", most=200) if request.has_field("name") else None
@@ -163,6 +164,10 @@ class Schedules(Calls):
         params: dict[str, Any] | None = None
         if request.params:
             params = check.parameters(check.json_text(request.params, field="params", kind=dict))
+            found = self.store.read(lambda reader: schedules.find(reader, who.namespace, _named(request.schedule_id)))
+            kept = found.template.source if isinstance(found, Schedule) and found.template.engine == "notebook" else ""
+            if kept and self._blobs is not None:
+                params = swire.fitted(blobs.read(self._blobs, kept).decode(), params)
 
         def fire(tx: Tx) -> api.TriggerScheduleResponse:
             one = schedules.readable(schedules.find(tx, who.namespace, _named(request.schedule_id)))
@@ -274,8 +279,13 @@ class Schedules(Calls):
 
     def inspect_notebook(self, request: api.InspectNotebookRequest, ctx: Context, /) -> api.InspectNotebookResponse:
         """The parameters of a notebook, for a form."""
-        self._who(ctx.request_headers)
-        return swire.inspected(request.content)
+        who = self._who(ctx.request_headers)
+        if not request.schedule_id:
+            return swire.inspected(request.content)
+        kept = self.store.read(lambda reader: _source_of(reader, who, request.schedule_id))
+        if not kept or self._blobs is None:
+            raise Conflict(f"schedule {request.schedule_id!r} keeps no source: send the file as content")
+        return swire.inspected(blobs.read(self._blobs, kept))
 
     def _settled(self, tx: Tx, who: Principal, name: str) -> Schedule:
         """The schedule after everything fired that was due."""
@@ -285,21 +295,36 @@ class Schedules(Calls):
         ticking.fire_all(tx, [one])
         return schedules.readable(schedules.by_seq(tx, one.seq))
 
-    def _with_source(self, template: Template, *, follows_file: bool) -> Template:
-        """The template with its source kept as a large value, or read anew by each run."""
+    def _with_source(self, template: Template, *, follows_file: bool, kept: str = "") -> Template:
+        """The template with its source kept as a large value, or read anew by each run.
+
+        `kept` is the hash of the source that the schedule has: a job without a source of its own may go on with it.
+        """
         payload = json.loads(template.payload)
         source, path = payload.pop("source", None), payload.get("path")
+        blob = payload.pop("source_blob", None)
+        payload.pop("follows_file", None)
+        if source is None and blob and kept and not follows_file and self._blobs is not None:
+            source = blobs.read(self._blobs, kept).decode()
+        if isinstance(source, str) and payload.get("kind") == "notebook":
+            payload["params"] = swire.fitted(source, payload.get("params"))
         if follows_file:
             if template.engine == "python" or not path:
                 raise Invalid("follows_file takes a file; this job has no path", field="follows_file")
             fresh = {**payload, "follows_file": True}
             return replace(template, payload=json.dumps(fresh).encode())
         if not isinstance(source, str) or self._blobs is None:
-            return template
+            return replace(template, payload=json.dumps(payload).encode())
         content = source.encode()
         sha256 = blobs.write(self._blobs, content)
         fresh = {**payload, "source_blob": {"sha256": sha256, "size_bytes": len(content)}}
         return replace(template, payload=json.dumps(fresh).encode(), source=sha256)
+
+
+def _source_of(reader: Reader, who: Principal, name: str) -> str:
+    """The hash of the source that a schedule keeps; "" where it keeps none."""
+    one = schedules.find(reader, who.namespace, _named(name))
+    return one.template.source if isinstance(one, Schedule) else ""
 
 
 def _save(tx: Tx, after: Schedule, who: Principal, what: str) -> api.Schedule:

@@ -16,12 +16,12 @@ from loam_lab.core import schedule as core
 from loam_lab.core.job import Blob, Job, NewJob, State
 from loam_lab.core.schedule import Schedule, Start
 from loam_lab.server import notices
+from loam_lab.server.schedule_wire import SCHEDULED_AT
 from loam_lab.store import notebooks, schedules, ticks
 from loam_lab.store.read import Reader
 from loam_lab.store.write import Tx
 
 log = logging.getLogger("loam.scheduler")
-SCHEDULED_AT = "loam.scheduled_at"
 SCHEDULE = "loam.schedule"
 ACTOR = "schedule"
 _BATCH = 500

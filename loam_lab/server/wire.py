@@ -419,6 +419,7 @@ def list_filter(request: api.ListRequest, namespace: str) -> records.Filter:
         before=int(request.after) if request.after else None,
         limit=check.number(request.limit or len(request.job_ids) or 25, field="limit", least=1, most=1_000),
         ids=tuple(request.job_ids),
+        schedule=request.schedule_id,
     )
 
 

@@ -75,6 +75,10 @@ def _drivers(db: sqlite3.Connection, which: Filter, *, names: Sequence[int], bou
     """Where to start; several sources are merged."""
     if which.ids:
         yield "jobs j", "j.seq", ["j.id IN (SELECT value FROM json_each(?))"], [json.dumps(which.ids)]
+    elif which.schedule:
+        # Ticks and their runs are made in one order.
+        source = "schedules s CROSS JOIN ticks k ON k.schedule = s.seq CROSS JOIN jobs j ON j.seq = k.job_seq"
+        yield source, "k.seq", ["s.id = ?", *_named(names)], [which.schedule, *_ids(names)]
     elif which.tag:
         yield (
             "tags t CROSS JOIN jobs j ON j.seq = t.seq",
@@ -139,6 +143,9 @@ def _terms(db: sqlite3.Connection, which: Filter) -> tuple[list[str], list[objec
         terms.append(("j.origin_id IN (SELECT value FROM json_each(?))", origins))
     if which.tag:
         terms.append(("EXISTS (SELECT 1 FROM tags x WHERE x.seq = j.seq AND x.tag = ?)", which.tag))
+    if which.schedule:
+        made = "SELECT k.job_seq FROM schedules s JOIN ticks k ON k.schedule = s.seq WHERE s.id = ?"
+        terms.append((f"j.seq IN ({made})", which.schedule))
     if which.dead_letters:
         terms.append(("j.is_dead = ?", 1))
     if which.retry_line:

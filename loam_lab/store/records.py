@@ -148,3 +148,4 @@ class Filter:
     before: int | None = None
     limit: int = 25
     ids: tuple[str, ...] = ()
+    schedule: str = ""

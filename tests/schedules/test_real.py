@@ -210,11 +210,16 @@ def test_bad_input_is_refused_with_the_field_and_what_to_change_and_nothing_is_s
 
 
 def test_a_schedule_is_edited_paused_resumed_and_deleted_by_name(home):
-    home.file("n.ipynb", notebook_of("1"))
-    home.here("schedule", "create", "n.ipynb", "--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--name", "daily")
+    home.file("n.ipynb", notebook_of("1", parameters="n: int = 1\nm: int = 1"))
+    rule = ("--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--name", "daily", "-p", "m=5")
+    home.here("schedule", "create", "n.ipynb", *rule)
     edited = home.here("schedule", "edit", "daily", "--cron", "30 7 * * mon-fri", "--overlap", "queue", "--json").json
     assert edited["rule"]["cron"] == "30 7 * * mon-fri"
     assert (edited["rule"]["zone"], edited["policy"]["overlap"]) == ("Europe/Berlin", "queue")
+    again = home.here("schedule", "edit", "daily", "-p", "n=7", "--json").json
+    assert again["job"]["task"]["payload"]["params"] == {"m": 5, "n": 7}
+    assert again["source_sha256"] == edited["source_sha256"] != ""
+    assert "parameter 'k'" in home.here("schedule", "edit", "daily", "-p", "k=7", code=None).err
     assert home.here("schedule", "pause", "daily", "--json").json["paused"] is True
     assert "is paused" in home.here("schedule", "list").out
     assert home.here("schedule", "resume", "daily", "--json").json["paused"] is False

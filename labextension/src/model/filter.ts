@@ -4,6 +4,14 @@ import { JobState } from '../gen/loam/jobs/v1/jobs_pb';
 import type { Word } from './state';
 import { wordOf } from './state';
 
+/** The header that a schedule's runs carry. */
+const SCHEDULE = 'loam.schedule';
+
+/** The schedule that made a run; '' for none. */
+export function scheduleOf(job: Job): string {
+  return job.headers[SCHEDULE] ?? '';
+}
+
 /** The words by which the sidebar filters. */
 export type StateFilter = Extract<Word, 'running' | 'queued' | 'retrying' | 'scheduled' | 'failed' | 'dead letter'>;
 
@@ -14,9 +22,12 @@ export interface Filter {
   queue: string;
   tag: string;
   actor: string;
+  /** The id of a schedule, and its name for people. */
+  schedule: string;
+  scheduleName: string;
 }
 
-export const EVERYTHING: Filter = { text: '', state: '', engine: '', queue: '', tag: '', actor: '' };
+export const EVERYTHING: Filter = { text: '', state: '', engine: '', queue: '', tag: '', actor: '', schedule: '', scheduleName: '' };
 
 const ASKED: Record<StateFilter, JobState[]> = {
   running: [JobState.RUNNING],
@@ -34,11 +45,21 @@ export function asked(filter: Filter): {
   queue: string;
   tag: string;
   actor: string;
+  scheduleId: string;
   states: JobState[];
   deadLetters: boolean;
 } {
-  const { state, ...rest } = filter;
-  return { ...rest, states: state ? ASKED[state] : [], deadLetters: state === 'dead letter' };
+  const { state, schedule, text, engine, queue, tag, actor } = filter;
+  return {
+    text,
+    engine,
+    queue,
+    tag,
+    actor,
+    scheduleId: schedule,
+    states: state ? ASKED[state] : [],
+    deadLetters: state === 'dead letter'
+  };
 }
 
 /** Whether a run belongs to the list. */
@@ -48,6 +69,7 @@ export function matches(job: Job, filter: Filter): boolean {
     (!filter.engine || job.task?.engine === filter.engine) &&
     (!filter.queue || job.queue === filter.queue) &&
     (!filter.tag || job.tags.includes(filter.tag)) &&
+    (!filter.schedule || scheduleOf(job) === filter.schedule) &&
     (!filter.actor || job.actor === filter.actor) &&
     (!filter.state || fits(wordOf(job), filter.state))
   );

@@ -2,6 +2,7 @@
 import type { DescMessage, DescMethodUnary, MessageShape } from '@bufbuild/protobuf';
 import { Signal } from '@lumino/signaling';
 import type { Event } from '../gen/loam/jobs/v1/jobs_pb';
+import { EventKind } from '../gen/loam/jobs/v1/jobs_pb';
 import type { CountsResponse } from '../gen/loam/jobs/v1/service_pb';
 import { Jobs } from '../gen/loam/jobs/v1/service_pb';
 import type { Call } from './call';
@@ -13,7 +14,7 @@ import { isStale } from './reducer';
 import type { ServerState, Stream } from './stream';
 import { Throttle } from './throttle';
 
-export type Change = 'runs' | 'counts' | 'server' | 'active' | 'rights';
+export type Change = 'runs' | 'counts' | 'server' | 'active' | 'rights' | 'schedules';
 
 const FIRST_PAGE = 60;
 const PAGE = 500;
@@ -30,6 +31,8 @@ export class Loam {
   canWrite: boolean | null = null;
   /** The run that the keyboard or the pointer is on. */
   active = '';
+  /** The schedule that is chosen in the sidebar. */
+  activeSchedule = '';
   /** When what is shown was last true. */
   seenMs = 0;
   error = '';
@@ -79,6 +82,13 @@ export class Loam {
   setActive(id: string): void {
     if (id !== this.active) {
       this.active = id;
+      this.changed.emit('active');
+    }
+  }
+
+  setActiveSchedule(id: string): void {
+    if (id !== this.activeSchedule) {
+      this.activeSchedule = id;
       this.changed.emit('active');
     }
   }
@@ -210,6 +220,9 @@ export class Loam {
     }
     if (isChanged) {
       this.changed.emit('runs');
+    }
+    if (events.some(event => event.kind === EventKind.SCHEDULE_CHANGED)) {
+      this.changed.emit('schedules');
     }
     this.events.emit(events);
   }

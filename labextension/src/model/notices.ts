@@ -20,6 +20,17 @@ export function endedIn(events: readonly Event[], sinceMs: number, told: Readonl
   ];
 }
 
+/** Schedules that have just missed ticks: the event's message says how many. */
+export function missedIn(events: readonly Event[], sinceMs: number, told: ReadonlySet<string>): Event[] {
+  return events.filter(
+    event =>
+      event.kind === EventKind.SCHEDULE_CHANGED &&
+      event.message.startsWith('missed ') &&
+      Number(event.atMs) >= sinceMs &&
+      !told.has(event.cursor)
+  );
+}
+
 /** What to say of an ended run. A short one that failed in a cell has said so there. */
 export function noticeOf(job: Job, rule: NoticeRule): 'failed' | 'ended' | null {
   const isLong = rule.longMs > 0 && lengthMs(job, 0) >= rule.longMs;

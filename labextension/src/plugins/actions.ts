@@ -16,6 +16,7 @@ import type { DeadFilterInit } from '../ui/ask';
 import type { Actions } from '../ui/face';
 import type { JobForm } from './dialogs';
 import { askJob, confirm, paramsOf, problemOf } from './dialogs';
+import { attempt, makeScheduleActions } from './scheduleactions';
 
 const MOST_AT_ONCE = 1_000;
 
@@ -32,14 +33,6 @@ export function makeActions(
 ): Actions & { runAsJob: (path: string) => Promise<void> } {
   const { commands, serviceManager } = app;
 
-  /** Do it; what goes wrong is said, once. */
-  const attempt = async (what: string, act: () => Promise<void>): Promise<void> => {
-    try {
-      await act();
-    } catch (error) {
-      Notification.error(`${what}: ${plain(error instanceof Error ? error.message : String(error), { most: 500 })}`);
-    }
-  };
   const open = (id: string) => void commands.execute(COMMANDS.openRun, { id });
   const opened = (id: string) => [{ label: trans.__('Open run'), callback: () => open(id) }];
   const nameOf = async (id: string) => {
@@ -108,6 +101,7 @@ export function makeActions(
     });
 
   return {
+    ...makeScheduleActions(app, loam, settings, trans),
     runAsJob,
     open,
     openTable: name => void commands.execute(COMMANDS.openTable, { name }),

@@ -15,7 +15,7 @@ export async function confirm(trans: Trans, title: string, body: string, label: 
   return answer.button.accept;
 }
 
-export interface JobForm {
+export interface JobForm extends Record<string, string> {
   name: string;
   queue: string;
   tags: string;
@@ -24,21 +24,25 @@ export interface JobForm {
   timeoutS: string;
 }
 
+export interface AskedField {
+  label: string;
+  kind?: 'text' | 'lines' | 'datetime-local';
+}
+
 /** A form of labelled fields; answers with what was typed, or null. `check` says what is wrong, before it is sent. */
-export async function askJob(
+export async function ask<T extends Record<string, string>>(
   trans: Trans,
   title: string,
-  given: JobForm,
-  fields: readonly (keyof JobForm)[],
-  check: (form: JobForm) => string
-): Promise<JobForm | null> {
+  given: T,
+  fields: Partial<Record<keyof T & string, AskedField>>,
+  check: (form: T) => string
+): Promise<T | null> {
   let form = given;
   let problem = '';
   for (;;) {
-    const body = new FormWidget(trans, form, fields, problem);
     const answer = await showDialog({
       title,
-      body,
+      body: new FormWidget<T>(form, fields, problem),
       buttons: [Dialog.cancelButton({ label: trans.__('Back') }), Dialog.okButton({ label: trans.__('Submit') })],
       focusNodeSelector: 'input, textarea'
     });
@@ -53,13 +57,31 @@ export async function askJob(
   }
 }
 
-class FormWidget extends ReactWidget implements Dialog.IBodyWidget<JobForm> {
-  private _form: JobForm;
+/** The fields of a run that are asked for. */
+export function askJob(
+  trans: Trans,
+  title: string,
+  given: JobForm,
+  fields: readonly (keyof JobForm)[],
+  check: (form: JobForm) => string
+): Promise<JobForm | null> {
+  const all: Record<keyof JobForm, AskedField> = {
+    name: { label: trans.__('Name') },
+    queue: { label: trans.__('Queue') },
+    tags: { label: trans.__('Tags, separated by spaces') },
+    params: { label: trans.__('Parameters, a JSON object'), kind: 'lines' },
+    retries: { label: trans.__('Retries after an error') },
+    timeoutS: { label: trans.__('Time limit in seconds, 0: none') }
+  };
+  return ask(trans, title, given, Object.fromEntries(fields.map(name => [name, all[name]])), check);
+}
+
+class FormWidget<T extends Record<string, string>> extends ReactWidget implements Dialog.IBodyWidget<T> {
+  private _form: T;
 
   constructor(
-    private readonly _trans: Trans,
-    given: JobForm,
-    private readonly _fields: readonly (keyof JobForm)[],
+    given: T,
+    private readonly _fields: Partial<Record<keyof T & string, AskedField>>,
     private readonly _problem: string
   ) {
     super();
@@ -68,18 +90,13 @@ class FormWidget extends ReactWidget implements Dialog.IBodyWidget<JobForm> {
     this.addClass('jp-loam-jobform');
   }
 
-  getValue(): JobForm {
+  getValue(): T {
     return this._form;
   }
 
   protected render(): JSX.Element {
-    const labels: Record<keyof JobForm, string> = {
-      name: this._trans.__('Name'),
-      queue: this._trans.__('Queue'),
-      tags: this._trans.__('Tags, separated by spaces'),
-      params: this._trans.__('Parameters, a JSON object'),
-      retries: this._trans.__('Retries after an error'),
-      timeoutS: this._trans.__('Time limit in seconds, 0: none')
+    const set = (name: string) => (event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) => {
+      this._form = { ...this._form, [name]: event.target.value };
     };
     return (
       <>
@@ -88,23 +105,19 @@ class FormWidget extends ReactWidget implements Dialog.IBodyWidget<JobForm> {
             {this._problem}
           </div>
         ) : null}
-        {this._fields.map(field => (
-          <label key={field}>
-            <span>{labels[field]}</span>
-            {field === 'params' ? (
+        {Object.entries<AskedField | undefined>(this._fields).map(([name, field]) => (
+          <label key={name}>
+            <span>{field?.label}</span>
+            {field?.kind === 'lines' ? (
               <textarea
                 className="jp-loam-in mono"
                 rows={6}
                 spellCheck={false}
-                defaultValue={this._form[field]}
-                onChange={event => (this._form = { ...this._form, [field]: event.target.value })}
+                defaultValue={this._form[name]}
+                onChange={set(name)}
               />
             ) : (
-              <input
-                className="jp-loam-in"
-                defaultValue={this._form[field]}
-                onChange={event => (this._form = { ...this._form, [field]: event.target.value })}
-              />
+              <input className="jp-loam-in" type={field?.kind} defaultValue={this._form[name]} onChange={set(name)} />
             )}
           </label>
         ))}

@@ -1,10 +1,12 @@
-/** Notices: a run of mine has failed, or a long one has ended. One a run, after its last attempt. */
+/** Notices: a run of mine or of my schedules has failed, or a long one has ended; a schedule of mine missed ticks. One each. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { Jobs } from '../gen/loam/jobs/v1/service_pb';
+import { scheduleOf } from '../model/filter';
+import type { Loam } from '../model/loam';
 import type { NoticeRule } from '../model/notices';
-import { endedIn, noticeOf } from '../model/notices';
+import { endedIn, missedIn, noticeOf } from '../model/notices';
 import { lengthMs } from '../model/state';
 import { duration, plain } from '../model/words';
 import { ILoam } from '../tokens';
@@ -32,13 +34,26 @@ export const notices: JupyterFrontEndPlugin<void> = {
     const told = new Set<string>();
     const since = Date.now();
     loam.events.connect(async (_, events) => {
+      const missed = missedIn(events, since, told);
+      missed.forEach(event => told.add(event.cursor));
+      const own = await ownSchedules(loam, missed.map(event => event.scheduleId));
+      for (const event of missed.filter(one => own.has(one.scheduleId)).slice(0, MOST_AT_ONCE)) {
+        const name = plain(own.get(event.scheduleId) ?? '', { most: 80 });
+        Notification.warning(`${name}: ${plain(event.message, { most: 160 })}`, {
+          autoClose: false,
+          actions: [{ label: trans.__('Open schedule'), callback: () => actions.openSchedule(event.scheduleId) }]
+        });
+      }
+    });
+    loam.events.connect(async (_, events) => {
       const ids = endedIn(events, since, told);
       if (!ids.length) {
         return;
       }
       ids.forEach(id => told.add(id));
       const { jobs } = await loam.call(Jobs.method.list, { jobIds: ids.slice(0, 100) });
-      const worth = jobs.filter(job => job.actor === loam.actor && noticeOf(job, rule));
+      const mine = await ownSchedules(loam, jobs.map(scheduleOf));
+      const worth = jobs.filter(job => (job.actor === loam.actor || mine.has(scheduleOf(job))) && noticeOf(job, rule));
       for (const job of worth.slice(0, MOST_AT_ONCE)) {
         const name = plain(job.task?.name ?? '', { most: 80 });
         const options = { autoClose: false as const, actions: [{ label: trans.__('Open run'), callback: () => actions.open(job.id) }] };
@@ -54,3 +69,12 @@ export const notices: JupyterFrontEndPlugin<void> = {
     });
   }
 };
+
+/** The names of those among some schedules that the user made. */
+async function ownSchedules(loam: Loam, ids: readonly string[]): Promise<Map<string, string>> {
+  if (!ids.some(Boolean)) {
+    return new Map();
+  }
+  const { schedules } = await loam.call(Jobs.method.listSchedules, { limit: 1_000 });
+  return new Map(schedules.filter(one => one.actor === loam.actor && ids.includes(one.id)).map(one => [one.id, one.name]));
+}

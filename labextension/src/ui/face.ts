@@ -1,11 +1,27 @@
 /** What a view needs of its surroundings, so that it needs no JupyterLab itself. */
 import * as React from 'react';
+import type { Files } from '../model/opened';
 import type { Loam } from '../model/loam';
 import type { Trans } from '../model/words';
 import type { DeadFilterInit } from './ask';
 
+/** What a user can do with schedules and what their runs left. */
+export interface ScheduleActions extends Files {
+  kernels(): string[];
+  openSchedule(id: string): void;
+  editSchedule(id: string): void;
+  setSchedulePaused(id: string, paused: boolean): Promise<void>;
+  trigger(id: string): Promise<void>;
+  backfill(id: string): Promise<void>;
+  cancelBackfill(id: string): Promise<void>;
+  removeSchedule(id: string): Promise<void>;
+  showRunsOf(id: string, name: string): void;
+  /** The executed notebook of a run, at a cell; without one, at the cell that failed. */
+  openExecuted(id: string, cell?: number): void;
+}
+
 /** What a user can do. Each asks first where its label ends with "…"; errors become notifications. */
-export interface Actions {
+export interface Actions extends ScheduleActions {
   open(id: string): void;
   openTable(name: string): void;
   cancel(ids: string[]): Promise<void>;

@@ -5,7 +5,7 @@ import type { Filter, StateFilter } from '../model/filter';
 import { EVERYTHING, isEmpty } from '../model/filter';
 import { GLYPH } from '../model/state';
 import { count } from '../model/words';
-import { Button, Icon, useSignal, wordIn } from './bits';
+import { Button, Icon, Text, useSignal, wordIn } from './bits';
 import { useFace } from './face';
 
 const CHIPS: readonly [StateFilter, (counts: CountsResponse) => bigint][] = [
@@ -21,6 +21,8 @@ export function FilterBar(): JSX.Element {
   const { loam, trans, actions } = useFace();
   useSignal(loam.changed, change => change !== 'active');
   const [filter, setFilter] = React.useState<Filter>(loam.runs.filter);
+  // Another part of the page may set it: the runs of a schedule.
+  React.useEffect(() => setFilter(loam.runs.filter), [loam, loam.runs.filter.schedule]);
   const [isOpen, setOpen] = React.useState(false);
   const timer = React.useRef<ReturnType<typeof setTimeout>>();
   const change = (part: Partial<Filter>, waitMs = 0) => {
@@ -81,6 +83,15 @@ export function FilterBar(): JSX.Element {
           {isEmpty(filter) ? null : (
             <Button kind="small quiet" label={trans.__('Clear the filter')} onClick={() => change(EVERYTHING)} />
           )}
+        </div>
+      ) : null}
+      {filter.schedule ? (
+        <div className="jp-loam-ofschedule">
+          <Icon name="filter" />
+          <span className="jp-loam-cut">
+            {trans.__('Runs of')} <Text value={filter.scheduleName} most={80} />
+          </span>
+          <Button kind="small quiet" label={trans.__('Show all')} onClick={() => change({ schedule: '', scheduleName: '' })} />
         </div>
       ) : null}
       <div className="jp-loam-chips" role="toolbar" aria-label={trans.__('Filter by state')}>

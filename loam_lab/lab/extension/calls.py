@@ -16,8 +16,19 @@ from loam_lab.lab.extension.pump import Pump
 from loam_lab.lab.extension.upstream import Upstream
 
 RESOURCE = "loam"
-READS = frozenset(("Hello", "Get", "List", "Outputs", "Snapshots", "Queues", "GetBlob", "Status", "Counts", "Tables"))
-WRITES = frozenset(("Enqueue", "Cancel", "SetQueue", "PurgeQueue", "Retry", "Redrive", "Dismiss", "Delete"))
+READS = frozenset(
+    (
+        *("Hello", "Get", "List", "Outputs", "Snapshots", "Queues", "GetBlob", "Status", "Counts", "Tables"),
+        *("ListSchedules", "GetSchedule", "PreviewSchedule", "ListTicks", "InspectNotebook"),
+    )
+)
+WRITES = frozenset(
+    (
+        *("Enqueue", "Cancel", "SetQueue", "PurgeQueue", "Retry", "Redrive", "Dismiss", "Delete"),
+        *("CreateSchedule", "EditSchedule", "PauseSchedule", "ResumeSchedule", "TriggerSchedule", "DeleteSchedule"),
+        *("Backfill", "CancelBackfill"),
+    )
+)
 """The rest is for kernels and workers: leases, reports, engines and their credentials never pass through a browser."""
 _KINDS = frozenset(("application/proto", "application/json"))
 _MOST_BYTES = 4 * 1024 * 1024

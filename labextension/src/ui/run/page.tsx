@@ -4,6 +4,7 @@ import type { Job } from '../../gen/loam/jobs/v1/jobs_pb';
 import { JobState } from '../../gen/loam/jobs/v1/jobs_pb';
 import type { GetResponse } from '../../gen/loam/jobs/v1/service_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
+import { scheduleOf } from '../../model/filter';
 import type { Followed } from '../../model/followed';
 import { hasEnded, lengthMs, record, wordOf } from '../../model/state';
 import type { Trans } from '../../model/words';
@@ -13,6 +14,7 @@ import { Bar, Button, Glyph, Text, useNow, useSignal, wordIn } from '../bits';
 import { useFace } from '../face';
 import { useRead } from '../section';
 import { Attempts } from './attempts';
+import { Cells } from './cells';
 import { Code } from './code';
 import { ErrorBlock } from './error';
 import { Facts } from './facts';
@@ -61,6 +63,7 @@ export function RunPage(props: { run: Followed }): JSX.Element {
       <ErrorBlock job={job} detail={detail} />
       <div className="jp-loam-two">
         <div>
+          <Cells job={job} detail={detail} />
           <Attempts job={job} attempts={detail.attempts} nowMs={nowMs} />
           <LogView job={job} />
           <Code payload={payload} />
@@ -76,7 +79,7 @@ export function RunPage(props: { run: Followed }): JSX.Element {
 
 function Head(props: { job: Job; detail: GetResponse; nowMs: number }): JSX.Element {
   const { job, nowMs } = props;
-  const { trans } = useFace();
+  const { trans, actions } = useFace();
   const word = wordOf(job);
   const started = Number(job.startedAtMs);
   const most = Math.max(job.retry?.maxAttempts ?? 1, job.attempts);
@@ -107,6 +110,13 @@ function Head(props: { job: Job; detail: GetResponse; nowMs: number }): JSX.Elem
       {job.attached ? `, ${trans.__('in a kernel')}` : ''}
     </span>,
     <span key="actor">{<Text value={trans.__('by %1', job.actor)} most={100} />}</span>,
+    ...(scheduleOf(job)
+      ? [
+          <button key="schedule" type="button" className="jp-loam-link" onClick={() => actions.openSchedule(scheduleOf(job))}>
+            {trans.__('of a schedule')}
+          </button>
+        ]
+      : []),
     <span key="id" className="jp-loam-mono" title={job.id}>
       {job.id.slice(0, 13)}
     </span>

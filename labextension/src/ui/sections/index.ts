@@ -3,6 +3,7 @@ import type { Section } from '../section';
 import { dead } from './dead';
 import { engines } from './engines';
 import { queues } from './queues';
+import { schedules } from './schedules';
 import { tables } from './tables';
 
-export const SECTIONS: readonly Section[] = [queues, dead, tables, engines];
+export const SECTIONS: readonly Section[] = [queues, schedules, dead, tables, engines];

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file loam/jobs/v1/schedules.proto.
  */
 export const file_loam_jobs_v1_schedules: GenFile = /*@__PURE__*/
-  fileDesc("Chxsb2FtL2pvYnMvdjEvc2NoZWR1bGVzLnByb3RvEgxsb2FtLmpvYnMudjEiZQoEUnVsZRIMCgRjcm9uGAEgASgJEgwKBHpvbmUYAiABKAkSEAoIZXZlcnlfbXMYAyABKAMSDQoFYXRfbXMYBCADKAMSEAoIc3RhcnRfbXMYBSABKAMSDgoGZW5kX21zGAYgASgDIqMBCgpUaWNrUG9saWN5EioKBm1pc3NlZBgBIAEoDjIaLmxvYW0uam9icy52MS5NaXNzZWRQb2xpY3kSEgoKbWlzc2VkX2NhcBgCIAEoDRIUCgxsb29rX2JhY2tfbXMYAyABKAMSLAoHb3ZlcmxhcBgEIAEoDjIbLmxvYW0uam9icy52MS5PdmVybGFwUG9saWN5EhEKCWppdHRlcl9tcxgFIAEoAyJdCgZOb3RpY2USDwoHd2ViaG9vaxgBIAEoCRIOCgZzZWNyZXQYAiABKAkSDAoEbWFpbBgDIAMoCRIkCgJvbhgEIAMoDjIYLmxvYW0uam9icy52MS5Ob3RpY2VLaW5kIosDCghTY2hlZHVsZRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEiAKBHJ1bGUYAyABKAsyEi5sb2FtLmpvYnMudjEuUnVsZRIoCgZwb2xpY3kYBCABKAsyGC5sb2FtLmpvYnMudjEuVGlja1BvbGljeRIiCgNqb2IYBSABKAsyFS5sb2FtLmpvYnMudjEuSm9iU3BlYxIkCgZub3RpY2UYBiABKAsyFC5sb2FtLmpvYnMudjEuTm90aWNlEg4KBnBhdXNlZBgHIAEoCBISCgpuZXh0X2F0X21zGAggASgDEg4KBmJyb2tlbhgJIAEoCRINCgVhY3RvchgKIAEoCRIVCg1jcmVhdGVkX2F0X21zGAsgASgDEhUKDWNoYW5nZWRfYXRfbXMYDCABKAMSFAoMZm9sbG93c19maWxlGA0gASgIEhUKDXNvdXJjZV9zaGEyNTYYDiABKAkSIAoEbGFzdBgPIAEoCzISLmxvYW0uam9icy52MS5UaWNrEg8KB3dhaXRpbmcYECABKA0i/QEKBFRpY2sSEwoLc2NoZWR1bGVfaWQYASABKAkSDQoFYXRfbXMYAiABKAMSIgoDaG93GAMgASgOMhUubG9hbS5qb2JzLnYxLlRpY2tIb3cSEAoIdW50aWxfbXMYBCABKAMSDQoFY291bnQYBSABKA0SEwoLYmFja2ZpbGxfaWQYBiABKAkSDgoGam9iX2lkGAcgASgJEh4KA2pvYhgIIAEoCzIRLmxvYW0uam9icy52MS5Kb2ISIQoFY2VsbHMYCSADKAsyEi5sb2FtLmpvYnMudjEuQ2VsbBIWCg5yZWNvcmRlZF9hdF9tcxgKIAEoAxIMCgRtb3JlGAsgASgIIvEBCghCYWNrZmlsbBIKCgJpZBgBIAEoCRITCgtzY2hlZHVsZV9pZBgCIAEoCRIPCgdmcm9tX21zGAMgASgDEg0KBXRvX21zGAQgASgDEhMKC2NvbmN1cnJlbmN5GAUgASgNEioKBXN0YXRlGAYgASgOMhsubG9hbS5qb2JzLnYxLkJhY2tmaWxsU3RhdGUSDQoFdG90YWwYByABKA0SDAoEbWFkZRgIIAEoDRIMCgRsaXZlGAkgASgNEhIKCm5leHRfYXRfbXMYCiABKAMSDQoFYWN0b3IYCyABKAkSFQoNY3JlYXRlZF9hdF9tcxgMIAEoAyJICgRGaXJlEg0KBWF0X21zGAEgASgDEg0KBWxvY2FsGAIgASgJEgsKA3V0YxgDIAEoCRIVCg1jbG9ja3NfY2hhbmdlGAQgASgIIvUBChVDcmVhdGVTY2hlZHVsZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiAKBHJ1bGUYAyABKAsyEi5sb2FtLmpvYnMudjEuUnVsZRIoCgZwb2xpY3kYBCABKAsyGC5sb2FtLmpvYnMudjEuVGlja1BvbGljeRIiCgNqb2IYBSABKAsyFS5sb2FtLmpvYnMudjEuSm9iU3BlYxIkCgZub3RpY2UYBiABKAsyFC5sb2FtLmpvYnMudjEuTm90aWNlEg4KBnBhdXNlZBgHIAEoCBIUCgxmb2xsb3dzX2ZpbGUYCCABKAgiQgoWQ3JlYXRlU2NoZWR1bGVSZXNwb25zZRIoCghzY2hlZHVsZRgBIAEoCzIWLmxvYW0uam9icy52MS5TY2hlZHVsZSJCChRMaXN0U2NoZWR1bGVzUmVxdWVzdBIMCgR0ZXh0GAEgASgJEg0KBWxpbWl0GAIgASgNEg0KBWFmdGVyGAMgASgJIlAKFUxpc3RTY2hlZHVsZXNSZXNwb25zZRIpCglzY2hlZHVsZXMYASADKAsyFi5sb2FtLmpvYnMudjEuU2NoZWR1bGUSDAoEbmV4dBgCIAEoCSIpChJHZXRTY2hlZHVsZVJlcXVlc3QSEwoLc2NoZWR1bGVfaWQYASABKAkijAEKE0dldFNjaGVkdWxlUmVzcG9uc2USKAoIc2NoZWR1bGUYASABKAsyFi5sb2FtLmpvYnMudjEuU2NoZWR1bGUSIAoEbmV4dBgCIAMoCzISLmxvYW0uam9icy52MS5GaXJlEikKCWJhY2tmaWxscxgDIAMoCzIWLmxvYW0uam9icy52MS5CYWNrZmlsbCKcAgoTRWRpdFNjaGVkdWxlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhMKC3NjaGVkdWxlX2lkGAIgASgJEhEKBG5hbWUYAyABKAlIAIgBARIgCgRydWxlGAQgASgLMhIubG9hbS5qb2JzLnYxLlJ1bGUSKAoGcG9saWN5GAUgASgLMhgubG9hbS5qb2JzLnYxLlRpY2tQb2xpY3kSIgoDam9iGAYgASgLMhUubG9hbS5qb2JzLnYxLkpvYlNwZWMSJAoGbm90aWNlGAcgASgLMhQubG9hbS5qb2JzLnYxLk5vdGljZRIZCgxmb2xsb3dzX2ZpbGUYCCABKAhIAYgBAUIHCgVfbmFtZUIPCg1fZm9sbG93c19maWxlIkAKFEVkaXRTY2hlZHVsZVJlc3BvbnNlEigKCHNjaGVkdWxlGAEgASgLMhYubG9hbS5qb2JzLnYxLlNjaGVkdWxlIj8KFFBhdXNlU2NoZWR1bGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSEwoLc2NoZWR1bGVfaWQYAiABKAkiQQoVUGF1c2VTY2hlZHVsZVJlc3BvbnNlEigKCHNjaGVkdWxlGAEgASgLMhYubG9hbS5qb2JzLnYxLlNjaGVkdWxlIkAKFVJlc3VtZVNjaGVkdWxlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhMKC3NjaGVkdWxlX2lkGAIgASgJIkIKFlJlc3VtZVNjaGVkdWxlUmVzcG9uc2USKAoIc2NoZWR1bGUYASABKAsyFi5sb2FtLmpvYnMudjEuU2NoZWR1bGUiUQoWVHJpZ2dlclNjaGVkdWxlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhMKC3NjaGVkdWxlX2lkGAIgASgJEg4KBnBhcmFtcxgDIAEoDCIpChdUcmlnZ2VyU2NoZWR1bGVSZXNwb25zZRIOCgZqb2JfaWQYASABKAkiQAoVRGVsZXRlU2NoZWR1bGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSEwoLc2NoZWR1bGVfaWQYAiABKAkiGAoWRGVsZXRlU2NoZWR1bGVSZXNwb25zZSJbChZQcmV2aWV3U2NoZWR1bGVSZXF1ZXN0EiAKBHJ1bGUYASABKAsyEi5sb2FtLmpvYnMudjEuUnVsZRIQCghhZnRlcl9tcxgCIAEoAxINCgVjb3VudBgDIAEoDSJLChdQcmV2aWV3U2NoZWR1bGVSZXNwb25zZRIhCgVmaXJlcxgBIAMoCzISLmxvYW0uam9icy52MS5GaXJlEg0KBXdvcmRzGAIgASgJIlkKEExpc3RUaWNrc1JlcXVlc3QSEwoLc2NoZWR1bGVfaWQYASABKAkSDQoFbGltaXQYAiABKA0SDQoFYWZ0ZXIYAyABKAkSEgoKd2l0aF9jZWxscxgEIAEoCCJEChFMaXN0VGlja3NSZXNwb25zZRIhCgV0aWNrcxgBIAMoCzISLmxvYW0uam9icy52MS5UaWNrEgwKBG5leHQYAiABKAkiggEKCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkSEgoKYW5ub3RhdGlvbhgDIAEoCRIPCgdkZWZhdWx0GAQgASgMEhQKDGRlZmF1bHRfdGV4dBgFIAEoCRIMCgRoZWxwGAYgASgJEhAKCG9wdGlvbmFsGAcgASgIIikKFkluc3BlY3ROb3RlYm9va1JlcXVlc3QSDwoHY29udGVudBgBIAEoDCKkAQoXSW5zcGVjdE5vdGVib29rUmVzcG9uc2USKwoKcGFyYW1ldGVycxgBIAMoCzIXLmxvYW0uam9icy52MS5QYXJhbWV0ZXISDgoGa2VybmVsGAIgASgJEhAKCGxhbmd1YWdlGAMgASgJEg0KBWNlbGxzGAQgASgNEhsKE2hhc19wYXJhbWV0ZXJzX2NlbGwYBSABKAgSDgoGc2hhMjU2GAYgASgJKkIKDE1pc3NlZFBvbGljeRIRCg1NSVNTRURfTEFURVNUEAASDwoLTUlTU0VEX1NLSVAQARIOCgpNSVNTRURfQUxMEAIqXAoNT3ZlcmxhcFBvbGljeRIQCgxPVkVSTEFQX1NLSVAQABIRCg1PVkVSTEFQX1FVRVVFEAESEwoPT1ZFUkxBUF9SRVBMQUNFEAISEQoNT1ZFUkxBUF9BTExPVxADKmkKCk5vdGljZUtpbmQSGwoXTk9USUNFX0tJTkRfVU5TUEVDSUZJRUQQABIOCgpPTl9GQUlMVVJFEAESDgoKT05fU1VDQ0VTUxACEg8KC09OX1JFQ09WRVJZEAMSDQoJT05fTUlTU0VEEAQqXgoHVGlja0hvdxIJCgVGSVJFRBAAEg0KCUNBVUdIVF9VUBABEg0KCVRSSUdHRVJFRBACEg4KCkJBQ0tGSUxMRUQQAxIOCgpPVkVSTEFQUEVEEAQSCgoGTUlTU0VEEAUqTwoNQmFja2ZpbGxTdGF0ZRITCg9CQUNLRklMTF9BQ1RJVkUQABIRCg1CQUNLRklMTF9ET05FEAESFgoSQkFDS0ZJTExfQ0FOQ0VMTEVEEAJiBnByb3RvMw", [file_loam_jobs_v1_jobs]);
+  fileDesc("Chxsb2FtL2pvYnMvdjEvc2NoZWR1bGVzLnByb3RvEgxsb2FtLmpvYnMudjEiZQoEUnVsZRIMCgRjcm9uGAEgASgJEgwKBHpvbmUYAiABKAkSEAoIZXZlcnlfbXMYAyABKAMSDQoFYXRfbXMYBCADKAMSEAoIc3RhcnRfbXMYBSABKAMSDgoGZW5kX21zGAYgASgDIqMBCgpUaWNrUG9saWN5EioKBm1pc3NlZBgBIAEoDjIaLmxvYW0uam9icy52MS5NaXNzZWRQb2xpY3kSEgoKbWlzc2VkX2NhcBgCIAEoDRIUCgxsb29rX2JhY2tfbXMYAyABKAMSLAoHb3ZlcmxhcBgEIAEoDjIbLmxvYW0uam9icy52MS5PdmVybGFwUG9saWN5EhEKCWppdHRlcl9tcxgFIAEoAyJdCgZOb3RpY2USDwoHd2ViaG9vaxgBIAEoCRIOCgZzZWNyZXQYAiABKAkSDAoEbWFpbBgDIAMoCRIkCgJvbhgEIAMoDjIYLmxvYW0uam9icy52MS5Ob3RpY2VLaW5kIosDCghTY2hlZHVsZRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEiAKBHJ1bGUYAyABKAsyEi5sb2FtLmpvYnMudjEuUnVsZRIoCgZwb2xpY3kYBCABKAsyGC5sb2FtLmpvYnMudjEuVGlja1BvbGljeRIiCgNqb2IYBSABKAsyFS5sb2FtLmpvYnMudjEuSm9iU3BlYxIkCgZub3RpY2UYBiABKAsyFC5sb2FtLmpvYnMudjEuTm90aWNlEg4KBnBhdXNlZBgHIAEoCBISCgpuZXh0X2F0X21zGAggASgDEg4KBmJyb2tlbhgJIAEoCRINCgVhY3RvchgKIAEoCRIVCg1jcmVhdGVkX2F0X21zGAsgASgDEhUKDWNoYW5nZWRfYXRfbXMYDCABKAMSFAoMZm9sbG93c19maWxlGA0gASgIEhUKDXNvdXJjZV9zaGEyNTYYDiABKAkSIAoEbGFzdBgPIAEoCzISLmxvYW0uam9icy52MS5UaWNrEg8KB3dhaXRpbmcYECABKA0i/QEKBFRpY2sSEwoLc2NoZWR1bGVfaWQYASABKAkSDQoFYXRfbXMYAiABKAMSIgoDaG93GAMgASgOMhUubG9hbS5qb2JzLnYxLlRpY2tIb3cSEAoIdW50aWxfbXMYBCABKAMSDQoFY291bnQYBSABKA0SEwoLYmFja2ZpbGxfaWQYBiABKAkSDgoGam9iX2lkGAcgASgJEh4KA2pvYhgIIAEoCzIRLmxvYW0uam9icy52MS5Kb2ISIQoFY2VsbHMYCSADKAsyEi5sb2FtLmpvYnMudjEuQ2VsbBIWCg5yZWNvcmRlZF9hdF9tcxgKIAEoAxIMCgRtb3JlGAsgASgIIvEBCghCYWNrZmlsbBIKCgJpZBgBIAEoCRITCgtzY2hlZHVsZV9pZBgCIAEoCRIPCgdmcm9tX21zGAMgASgDEg0KBXRvX21zGAQgASgDEhMKC2NvbmN1cnJlbmN5GAUgASgNEioKBXN0YXRlGAYgASgOMhsubG9hbS5qb2JzLnYxLkJhY2tmaWxsU3RhdGUSDQoFdG90YWwYByABKA0SDAoEbWFkZRgIIAEoDRIMCgRsaXZlGAkgASgNEhIKCm5leHRfYXRfbXMYCiABKAMSDQoFYWN0b3IYCyABKAkSFQoNY3JlYXRlZF9hdF9tcxgMIAEoAyJICgRGaXJlEg0KBWF0X21zGAEgASgDEg0KBWxvY2FsGAIgASgJEgsKA3V0YxgDIAEoCRIVCg1jbG9ja3NfY2hhbmdlGAQgASgIIvUBChVDcmVhdGVTY2hlZHVsZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiAKBHJ1bGUYAyABKAsyEi5sb2FtLmpvYnMudjEuUnVsZRIoCgZwb2xpY3kYBCABKAsyGC5sb2FtLmpvYnMudjEuVGlja1BvbGljeRIiCgNqb2IYBSABKAsyFS5sb2FtLmpvYnMudjEuSm9iU3BlYxIkCgZub3RpY2UYBiABKAsyFC5sb2FtLmpvYnMudjEuTm90aWNlEg4KBnBhdXNlZBgHIAEoCBIUCgxmb2xsb3dzX2ZpbGUYCCABKAgiQgoWQ3JlYXRlU2NoZWR1bGVSZXNwb25zZRIoCghzY2hlZHVsZRgBIAEoCzIWLmxvYW0uam9icy52MS5TY2hlZHVsZSJCChRMaXN0U2NoZWR1bGVzUmVxdWVzdBIMCgR0ZXh0GAEgASgJEg0KBWxpbWl0GAIgASgNEg0KBWFmdGVyGAMgASgJIlAKFUxpc3RTY2hlZHVsZXNSZXNwb25zZRIpCglzY2hlZHVsZXMYASADKAsyFi5sb2FtLmpvYnMudjEuU2NoZWR1bGUSDAoEbmV4dBgCIAEoCSIpChJHZXRTY2hlZHVsZVJlcXVlc3QSEwoLc2NoZWR1bGVfaWQYASABKAkijAEKE0dldFNjaGVkdWxlUmVzcG9uc2USKAoIc2NoZWR1bGUYASABKAsyFi5sb2FtLmpvYnMudjEuU2NoZWR1bGUSIAoEbmV4dBgCIAMoCzISLmxvYW0uam9icy52MS5GaXJlEikKCWJhY2tmaWxscxgDIAMoCzIWLmxvYW0uam9icy52MS5CYWNrZmlsbCKcAgoTRWRpdFNjaGVkdWxlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhMKC3NjaGVkdWxlX2lkGAIgASgJEhEKBG5hbWUYAyABKAlIAIgBARIgCgRydWxlGAQgASgLMhIubG9hbS5qb2JzLnYxLlJ1bGUSKAoGcG9saWN5GAUgASgLMhgubG9hbS5qb2JzLnYxLlRpY2tQb2xpY3kSIgoDam9iGAYgASgLMhUubG9hbS5qb2JzLnYxLkpvYlNwZWMSJAoGbm90aWNlGAcgASgLMhQubG9hbS5qb2JzLnYxLk5vdGljZRIZCgxmb2xsb3dzX2ZpbGUYCCABKAhIAYgBAUIHCgVfbmFtZUIPCg1fZm9sbG93c19maWxlIkAKFEVkaXRTY2hlZHVsZVJlc3BvbnNlEigKCHNjaGVkdWxlGAEgASgLMhYubG9hbS5qb2JzLnYxLlNjaGVkdWxlIj8KFFBhdXNlU2NoZWR1bGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSEwoLc2NoZWR1bGVfaWQYAiABKAkiQQoVUGF1c2VTY2hlZHVsZVJlc3BvbnNlEigKCHNjaGVkdWxlGAEgASgLMhYubG9hbS5qb2JzLnYxLlNjaGVkdWxlIkAKFVJlc3VtZVNjaGVkdWxlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhMKC3NjaGVkdWxlX2lkGAIgASgJIkIKFlJlc3VtZVNjaGVkdWxlUmVzcG9uc2USKAoIc2NoZWR1bGUYASABKAsyFi5sb2FtLmpvYnMudjEuU2NoZWR1bGUiUQoWVHJpZ2dlclNjaGVkdWxlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhMKC3NjaGVkdWxlX2lkGAIgASgJEg4KBnBhcmFtcxgDIAEoDCIpChdUcmlnZ2VyU2NoZWR1bGVSZXNwb25zZRIOCgZqb2JfaWQYASABKAkiQAoVRGVsZXRlU2NoZWR1bGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSEwoLc2NoZWR1bGVfaWQYAiABKAkiGAoWRGVsZXRlU2NoZWR1bGVSZXNwb25zZSJbChZQcmV2aWV3U2NoZWR1bGVSZXF1ZXN0EiAKBHJ1bGUYASABKAsyEi5sb2FtLmpvYnMudjEuUnVsZRIQCghhZnRlcl9tcxgCIAEoAxINCgVjb3VudBgDIAEoDSJLChdQcmV2aWV3U2NoZWR1bGVSZXNwb25zZRIhCgVmaXJlcxgBIAMoCzISLmxvYW0uam9icy52MS5GaXJlEg0KBXdvcmRzGAIgASgJIm8KD0JhY2tmaWxsUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhMKC3NjaGVkdWxlX2lkGAIgASgJEg8KB2Zyb21fbXMYAyABKAMSDQoFdG9fbXMYBCABKAMSEwoLY29uY3VycmVuY3kYBSABKA0iPAoQQmFja2ZpbGxSZXNwb25zZRIoCghiYWNrZmlsbBgBIAEoCzIWLmxvYW0uam9icy52MS5CYWNrZmlsbCJAChVDYW5jZWxCYWNrZmlsbFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRITCgtiYWNrZmlsbF9pZBgCIAEoCSJCChZDYW5jZWxCYWNrZmlsbFJlc3BvbnNlEigKCGJhY2tmaWxsGAEgASgLMhYubG9hbS5qb2JzLnYxLkJhY2tmaWxsIlkKEExpc3RUaWNrc1JlcXVlc3QSEwoLc2NoZWR1bGVfaWQYASABKAkSDQoFbGltaXQYAiABKA0SDQoFYWZ0ZXIYAyABKAkSEgoKd2l0aF9jZWxscxgEIAEoCCJEChFMaXN0VGlja3NSZXNwb25zZRIhCgV0aWNrcxgBIAMoCzISLmxvYW0uam9icy52MS5UaWNrEgwKBG5leHQYAiABKAkiggEKCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkSEgoKYW5ub3RhdGlvbhgDIAEoCRIPCgdkZWZhdWx0GAQgASgMEhQKDGRlZmF1bHRfdGV4dBgFIAEoCRIMCgRoZWxwGAYgASgJEhAKCG9wdGlvbmFsGAcgASgIIj4KFkluc3BlY3ROb3RlYm9va1JlcXVlc3QSDwoHY29udGVudBgBIAEoDBITCgtzY2hlZHVsZV9pZBgCIAEoCSKkAQoXSW5zcGVjdE5vdGVib29rUmVzcG9uc2USKwoKcGFyYW1ldGVycxgBIAMoCzIXLmxvYW0uam9icy52MS5QYXJhbWV0ZXISDgoGa2VybmVsGAIgASgJEhAKCGxhbmd1YWdlGAMgASgJEg0KBWNlbGxzGAQgASgNEhsKE2hhc19wYXJhbWV0ZXJzX2NlbGwYBSABKAgSDgoGc2hhMjU2GAYgASgJKkIKDE1pc3NlZFBvbGljeRIRCg1NSVNTRURfTEFURVNUEAASDwoLTUlTU0VEX1NLSVAQARIOCgpNSVNTRURfQUxMEAIqXAoNT3ZlcmxhcFBvbGljeRIQCgxPVkVSTEFQX1NLSVAQABIRCg1PVkVSTEFQX1FVRVVFEAESEwoPT1ZFUkxBUF9SRVBMQUNFEAISEQoNT1ZFUkxBUF9BTExPVxADKmkKCk5vdGljZUtpbmQSGwoXTk9USUNFX0tJTkRfVU5TUEVDSUZJRUQQABIOCgpPTl9GQUlMVVJFEAESDgoKT05fU1VDQ0VTUxACEg8KC09OX1JFQ09WRVJZEAMSDQoJT05fTUlTU0VEEAQqXgoHVGlja0hvdxIJCgVGSVJFRBAAEg0KCUNBVUdIVF9VUBABEg0KCVRSSUdHRVJFRBACEg4KCkJBQ0tGSUxMRUQQAxIOCgpPVkVSTEFQUEVEEAQSCgoGTUlTU0VEEAUqTwoNQmFja2ZpbGxTdGF0ZRITCg9CQUNLRklMTF9BQ1RJVkUQABIRCg1CQUNLRklMTF9ET05FEAESFgoSQkFDS0ZJTExfQ0FOQ0VMTEVEEAJiBnByb3RvMw", [file_loam_jobs_v1_jobs]);
 
 /**
  * Exactly one of `cron`, `every_ms` and `at_ms`. An interval counts from `start_ms`, or from 1970.
@@ -908,6 +908,105 @@ export const PreviewScheduleResponseSchema: GenMessage<PreviewScheduleResponse> 
   messageDesc(file_loam_jobs_v1_schedules, 24);
 
 /**
+ * @generated from message loam.jobs.v1.BackfillRequest
+ */
+export type BackfillRequest = Message<"loam.jobs.v1.BackfillRequest"> & {
+  /**
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * @generated from field: string schedule_id = 2;
+   */
+  scheduleId: string;
+
+  /**
+   * both included
+   *
+   * @generated from field: int64 from_ms = 3;
+   */
+  fromMs: bigint;
+
+  /**
+   * @generated from field: int64 to_ms = 4;
+   */
+  toMs: bigint;
+
+  /**
+   * runs at once; default 1, at most 100
+   *
+   * @generated from field: uint32 concurrency = 5;
+   */
+  concurrency: number;
+};
+
+/**
+ * Describes the message loam.jobs.v1.BackfillRequest.
+ * Use `create(BackfillRequestSchema)` to create a new message.
+ */
+export const BackfillRequestSchema: GenMessage<BackfillRequest> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_schedules, 25);
+
+/**
+ * @generated from message loam.jobs.v1.BackfillResponse
+ */
+export type BackfillResponse = Message<"loam.jobs.v1.BackfillResponse"> & {
+  /**
+   * @generated from field: loam.jobs.v1.Backfill backfill = 1;
+   */
+  backfill?: Backfill | undefined;
+};
+
+/**
+ * Describes the message loam.jobs.v1.BackfillResponse.
+ * Use `create(BackfillResponseSchema)` to create a new message.
+ */
+export const BackfillResponseSchema: GenMessage<BackfillResponse> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_schedules, 26);
+
+/**
+ * @generated from message loam.jobs.v1.CancelBackfillRequest
+ */
+export type CancelBackfillRequest = Message<"loam.jobs.v1.CancelBackfillRequest"> & {
+  /**
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * makes no more runs; those made go on
+   *
+   * @generated from field: string backfill_id = 2;
+   */
+  backfillId: string;
+};
+
+/**
+ * Describes the message loam.jobs.v1.CancelBackfillRequest.
+ * Use `create(CancelBackfillRequestSchema)` to create a new message.
+ */
+export const CancelBackfillRequestSchema: GenMessage<CancelBackfillRequest> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_schedules, 27);
+
+/**
+ * @generated from message loam.jobs.v1.CancelBackfillResponse
+ */
+export type CancelBackfillResponse = Message<"loam.jobs.v1.CancelBackfillResponse"> & {
+  /**
+   * @generated from field: loam.jobs.v1.Backfill backfill = 1;
+   */
+  backfill?: Backfill | undefined;
+};
+
+/**
+ * Describes the message loam.jobs.v1.CancelBackfillResponse.
+ * Use `create(CancelBackfillResponseSchema)` to create a new message.
+ */
+export const CancelBackfillResponseSchema: GenMessage<CancelBackfillResponse> = /*@__PURE__*/
+  messageDesc(file_loam_jobs_v1_schedules, 28);
+
+/**
  * @generated from message loam.jobs.v1.ListTicksRequest
  */
 export type ListTicksRequest = Message<"loam.jobs.v1.ListTicksRequest"> & {
@@ -941,7 +1040,7 @@ export type ListTicksRequest = Message<"loam.jobs.v1.ListTicksRequest"> & {
  * Use `create(ListTicksRequestSchema)` to create a new message.
  */
 export const ListTicksRequestSchema: GenMessage<ListTicksRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_schedules, 25);
+  messageDesc(file_loam_jobs_v1_schedules, 29);
 
 /**
  * @generated from message loam.jobs.v1.ListTicksResponse
@@ -965,7 +1064,7 @@ export type ListTicksResponse = Message<"loam.jobs.v1.ListTicksResponse"> & {
  * Use `create(ListTicksResponseSchema)` to create a new message.
  */
 export const ListTicksResponseSchema: GenMessage<ListTicksResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_schedules, 26);
+  messageDesc(file_loam_jobs_v1_schedules, 30);
 
 /**
  * A parameter of a notebook, as its cell tagged `parameters` declares it.
@@ -1026,7 +1125,7 @@ export type Parameter = Message<"loam.jobs.v1.Parameter"> & {
  * Use `create(ParameterSchema)` to create a new message.
  */
 export const ParameterSchema: GenMessage<Parameter> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_schedules, 27);
+  messageDesc(file_loam_jobs_v1_schedules, 31);
 
 /**
  * @generated from message loam.jobs.v1.InspectNotebookRequest
@@ -1038,6 +1137,13 @@ export type InspectNotebookRequest = Message<"loam.jobs.v1.InspectNotebookReques
    * @generated from field: bytes content = 1;
    */
   content: Uint8Array;
+
+  /**
+   * or the source that a schedule keeps
+   *
+   * @generated from field: string schedule_id = 2;
+   */
+  scheduleId: string;
 };
 
 /**
@@ -1045,7 +1151,7 @@ export type InspectNotebookRequest = Message<"loam.jobs.v1.InspectNotebookReques
  * Use `create(InspectNotebookRequestSchema)` to create a new message.
  */
 export const InspectNotebookRequestSchema: GenMessage<InspectNotebookRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_schedules, 28);
+  messageDesc(file_loam_jobs_v1_schedules, 32);
 
 /**
  * @generated from message loam.jobs.v1.InspectNotebookResponse
@@ -1087,7 +1193,7 @@ export type InspectNotebookResponse = Message<"loam.jobs.v1.InspectNotebookRespo
  * Use `create(InspectNotebookResponseSchema)` to create a new message.
  */
 export const InspectNotebookResponseSchema: GenMessage<InspectNotebookResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_schedules, 29);
+  messageDesc(file_loam_jobs_v1_schedules, 33);
 
 /**
  * What becomes of ticks that nobody was there for. One that is up to a minute late is on time.
