@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 import uvicorn
+import uvloop
 
 from loam_lab import config
 from loam_lab.errors import LoamError
@@ -215,8 +216,8 @@ class _Web:
         self._thread.join(10.0)
 
     def _run(self) -> None:
-        with suppress(asyncio.CancelledError):
-            asyncio.run(self._server.serve(sockets=[self._listener]))
+        with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._server.serve(sockets=[self._listener]))
 
 
 def _wait(ending: threading.Event, stays: Callable[[], object], *, look_s: float) -> None:
