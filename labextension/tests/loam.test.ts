@@ -71,6 +71,17 @@ describe('what a page asks', () => {
     loam.dispose();
   });
 
+  it('loses no run that comes while the first page is on its way', async () => {
+    const { loam, stream, asked } = page([]);
+    const reading = loam.reload();
+    stream.onEvents([event(1, 'new', { kind: EventKind.ENQUEUED, state: JobState.READY })]);
+    loam.runs.take(10);
+    await reading;
+    await new Promise(resolve => setTimeout(resolve, 300));
+    expect(asked).toContainEqual(['new']);
+    loam.dispose();
+  });
+
   it('reads a followed run once, however many cells show it', async () => {
     const { loam, calls, stream } = page();
     const one = loam.follow('a');

@@ -24,6 +24,7 @@ def browser():
 @pytest.fixture(scope="session")
 def home(tmp_path_factory):
     one = Home(tmp_path_factory.mktemp("browser"))
+    one.here("up")
     yield one
     one.close()
 

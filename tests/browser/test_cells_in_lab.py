@@ -129,7 +129,7 @@ def test_ten_hidden_pages_ask_nothing(new_tab, lab, home):
         page.open()
         page.sidebar().locator("[data-run]").first.wait_for()
         page.page.wait_for_timeout(1_000)
-        page.page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true})")
+        page.page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})")
     client = home.client()
     home_run(client, "hidden first")
     seen = [len(page.calls) for page in pages]

@@ -189,6 +189,7 @@ def test_everything_by_keyboard(tab, home):
     ids = enqueue(home.client(), [f"key {at}" for at in range(30)])
     sidebar = tab.sidebar()
     expect(tab.row(ids[-1])).to_be_visible()
+    expect(tab.page.locator(".jp-LauncherCard").first).to_be_visible()  # which takes the focus when it comes
     tab.command("loam:show-runs")
     keys = tab.page.keyboard
     runs = sidebar.get_by_role("listbox", name="Runs")
@@ -203,6 +204,8 @@ def test_everything_by_keyboard(tab, home):
     active = runs.get_attribute("aria-activedescendant")
     assert tab.page.evaluate("id => document.getElementById(id) !== null", active)
     keys.press("Home")
+    expect(runs).to_be_focused()
+    expect(tab.row(ids[-1])).to_have_attribute("aria-selected", "true")
     keys.press("Enter")
     page = tab.page.locator(".jp-loam-page:visible")
     expect(page.get_by_role("heading", name="key 29")).to_be_visible()

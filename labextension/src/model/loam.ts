@@ -39,6 +39,8 @@ export class Loam {
   private _shared = new Map<string, Promise<unknown>>();
   private _followed = new Map<string, Followed>();
   private _loading: Promise<void> | null = null;
+  /** Events that came while pages are on their way: a page may be older than they are. */
+  private _during = new Set<Event[]>();
   private _queuesMoved = false;
   private _visibleQueued: string[] = [];
   private readonly _reread: Throttle;
@@ -175,6 +177,8 @@ export class Loam {
   }
 
   private async _load(list: RunList, limit: number, then: () => void = () => undefined): Promise<void> {
+    const during: Event[] = [];
+    this._during.add(during);
     const loading = this.call(Jobs.method.list, {
       ...asked(list.filter),
       limit,
@@ -183,6 +187,8 @@ export class Loam {
     }).then(
       page => {
         list.append(page.jobs, page.next);
+        list.apply(during);
+        this._reread.soon();
         this.error = '';
         this.seenMs = Date.now();
         then();
@@ -193,6 +199,7 @@ export class Loam {
     );
     this._loading = loading;
     await loading;
+    this._during.delete(during);
     if (this._loading === loading) {
       this._loading = null;
     }
@@ -204,6 +211,7 @@ export class Loam {
     for (const event of events) {
       this._followed.get(event.jobId)?.apply(event);
     }
+    this._during.forEach(kept => kept.push(...events));
     const isChanged = this.runs.apply(events);
     if (events.some(isStale)) {
       this._queuesMoved = true;

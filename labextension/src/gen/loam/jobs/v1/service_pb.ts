@@ -9,7 +9,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Artifact, Attempt, Blob, Cell, Event, EventKind, Failure, Job, JobSpec, JobState, Lease, LeaseToken, Outcome, Progress, Queue, QueueLimits, Snapshot } from "./jobs_pb";
+import type { Artifact, Attempt, Cell, Event, EventKind, Job, JobSpec, JobState, Lease, Outcome, Queue, QueueLimits, Snapshot } from "./jobs_pb";
 import { file_loam_jobs_v1_jobs } from "./jobs_pb";
 import type { BackfillRequestSchema, BackfillResponseSchema, CancelBackfillRequestSchema, CancelBackfillResponseSchema, CreateScheduleRequestSchema, CreateScheduleResponseSchema, DeleteScheduleRequestSchema, DeleteScheduleResponseSchema, EditScheduleRequestSchema, EditScheduleResponseSchema, GetScheduleRequestSchema, GetScheduleResponseSchema, InspectNotebookRequestSchema, InspectNotebookResponseSchema, ListSchedulesRequestSchema, ListSchedulesResponseSchema, ListTicksRequestSchema, ListTicksResponseSchema, PauseScheduleRequestSchema, PauseScheduleResponseSchema, PreviewScheduleRequestSchema, PreviewScheduleResponseSchema, ResumeScheduleRequestSchema, ResumeScheduleResponseSchema, TriggerScheduleRequestSchema, TriggerScheduleResponseSchema } from "./schedules_pb";
 import { file_loam_jobs_v1_schedules } from "./schedules_pb";
@@ -19,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file loam/jobs/v1/service.proto.
  */
 export const file_loam_jobs_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Chpsb2FtL2pvYnMvdjEvc2VydmljZS5wcm90bxIMbG9hbS5qb2JzLnYxIjEKDEhlbGxvUmVxdWVzdBIPCgd2ZXJzaW9uGAEgASgJEhAKCGNvbnRyYWN0GAIgASgJIoQBCg1IZWxsb1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSEAoIY29udHJhY3QYAiABKAkSDgoGc2NoZW1hGAMgASgNEg0KBWFjdG9yGAQgASgJEg4KBm5vd19tcxgFIAEoAxIQCghsZWFzZV9tcxgGIAEoDRIPCgdiZWF0X21zGAcgASgNIpUBCgdMZWFzZVRvEg4KBndvcmtlchgBIAEoCRIQCghsZWFzZV9tcxgCIAEoDRIQCghhdHRhY2hlZBgDIAEoCBIWCg5lbmdpbmVfc2Vzc2lvbhgEIAEoCRIXCg9lbmdpbmVfZW5kcG9pbnQYBSABKAkSDgoGZW5naW5lGAYgASgJEhUKDWZyZXNoX3Nlc3Npb24YByABKAkicgoORW5xdWV1ZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIjCgRqb2JzGAIgAygLMhUubG9hbS5qb2JzLnYxLkpvYlNwZWMSJwoIbGVhc2VfdG8YAyABKAsyFS5sb2FtLmpvYnMudjEuTGVhc2VUbyJ5Cg9FbnF1ZXVlUmVzcG9uc2USDwoHam9iX2lkcxgBIAMoCRIjCgZsZWFzZXMYAiADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2USMAoGZW5naW5lGAMgASgLMiAubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXNwb25zZSKXAQoMTGVhc2VSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGd29ya2VyGAIgASgJEg4KBnF1ZXVlcxgDIAMoCRINCgVsaW1pdBgEIAEoDRIQCghsZWFzZV9tcxgFIAEoDRIPCgd3YWl0X21zGAYgASgNEg8KB2VuZ2luZXMYByADKAkSEAoIdmVyc2lvbnMYCCABKAkiNAoNTGVhc2VSZXNwb25zZRIjCgZsZWFzZXMYASADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2UiWwoNRXh0ZW5kUmVxdWVzdBIoCgZ0b2tlbnMYASADKAsyGC5sb2FtLmpvYnMudjEuTGVhc2VUb2tlbhIQCghsZWFzZV9tcxgCIAEoDRIOCgZ3b3JrZXIYAyABKAkidgoJRXh0ZW5zaW9uEicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SFgoObGVhc2VfdW50aWxfbXMYAiABKAMSGAoQY2FuY2VsX3JlcXVlc3RlZBgDIAEoCBIOCgZmZW5jZWQYBCABKAgiPQoORXh0ZW5kUmVzcG9uc2USKwoKZXh0ZW5zaW9ucxgBIAMoCzIXLmxvYW0uam9icy52MS5FeHRlbnNpb24iLAoLT3V0cHV0Q2h1bmsSDQoFaW5kZXgYASABKAQSDgoGb3V0cHV0GAIgASgMIi8KDFdyaXRlU3RhcnRlZBIQCgh3cml0ZV9pZBgBIAEoCRINCgV0YWJsZRgCIAEoCSIeCgpXcml0ZUVuZGVkEhAKCHdyaXRlX2lkGAEgASgJIjIKDUVuZ2luZVNlc3Npb24SDwoHc2Vzc2lvbhgBIAEoCRIQCghlbmRwb2ludBgCIAEoCSL/AgoGUmVwb3J0EicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SKgoIcHJvZ3Jlc3MYAiABKAsyFi5sb2FtLmpvYnMudjEuUHJvZ3Jlc3NIABIrCgZvdXRwdXQYAyABKAsyGS5sb2FtLmpvYnMudjEuT3V0cHV0Q2h1bmtIABIzCg13cml0ZV9zdGFydGVkGAQgASgLMhoubG9hbS5qb2JzLnYxLldyaXRlU3RhcnRlZEgAEi8KC3dyaXRlX2VuZGVkGAUgASgLMhgubG9hbS5qb2JzLnYxLldyaXRlRW5kZWRIABI1Cg5lbmdpbmVfc2Vzc2lvbhgGIAEoCzIbLmxvYW0uam9icy52MS5FbmdpbmVTZXNzaW9uSAASIgoEY2VsbBgHIAEoCzISLmxvYW0uam9icy52MS5DZWxsSAASKgoIYXJ0aWZhY3QYCCABKAsyFi5sb2FtLmpvYnMudjEuQXJ0aWZhY3RIAEIGCgR3aGF0IjYKDVJlcG9ydFJlcXVlc3QSJQoHcmVwb3J0cxgBIAMoCzIULmxvYW0uam9icy52MS5SZXBvcnQiOwoOUmVwb3J0UmVzcG9uc2USKQoJc25hcHNob3RzGAEgAygLMhYubG9hbS5qb2JzLnYxLlNuYXBzaG90ItMBCgpDb21wbGV0aW9uEicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SEwoJc3VjY2VlZGVkGAIgASgMSAASJwoGZmFpbGVkGAMgASgLMhUubG9hbS5qb2JzLnYxLkZhaWx1cmVIABITCgljYW5jZWxsZWQYBCABKAhIABISCghyZWxlYXNlZBgFIAEoCEgAEgwKBGxvc3QYBiABKAgSIAoEYmxvYhgHIAEoCzISLmxvYW0uam9icy52MS5CbG9iQgUKA2hvdyKlAQoPQ29tcGxldGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSLQoLY29tcGxldGlvbnMYAiADKAsyGC5sb2FtLmpvYnMudjEuQ29tcGxldGlvbhIoCgRuZXh0GAMgASgLMhoubG9hbS5qb2JzLnYxLkxlYXNlUmVxdWVzdBIlCgdyZXBvcnRzGAQgAygLMhQubG9hbS5qb2JzLnYxLlJlcG9ydCJaChBDb21wbGV0aW9uUmVzdWx0Eg4KBmZlbmNlZBgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEiUKBXN0YXRlGAMgASgOMhYubG9hbS5qb2JzLnYxLkpvYlN0YXRlImgKEENvbXBsZXRlUmVzcG9uc2USLwoHcmVzdWx0cxgBIAMoCzIeLmxvYW0uam9icy52MS5Db21wbGV0aW9uUmVzdWx0EiMKBmxlYXNlcxgCIAMoCzITLmxvYW0uam9icy52MS5MZWFzZSI0Cg1DYW5jZWxSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDwoHam9iX2lkcxgCIAMoCSIxCg5DYW5jZWxSZXNwb25zZRIfCgRqb2JzGAEgAygLMhEubG9hbS5qb2JzLnYxLkpvYiIcCgpHZXRSZXF1ZXN0Eg4KBmpvYl9pZBgBIAEoCSKJAgoLR2V0UmVzcG9uc2USHgoDam9iGAEgASgLMhEubG9hbS5qb2JzLnYxLkpvYhInCghhdHRlbXB0cxgCIAMoCzIVLmxvYW0uam9icy52MS5BdHRlbXB0EiYKB291dGNvbWUYAyABKAsyFS5sb2FtLmpvYnMudjEuT3V0Y29tZRIpCglzbmFwc2hvdHMYBCADKAsyFi5sb2FtLmpvYnMudjEuU25hcHNob3QSEAoIcG9zaXRpb24YBSABKA0SIQoFY2VsbHMYBiADKAsyEi5sb2FtLmpvYnMudjEuQ2VsbBIpCglhcnRpZmFjdHMYByADKAsyFi5sb2FtLmpvYnMudjEuQXJ0aWZhY3QikwIKC0xpc3RSZXF1ZXN0EiYKBnN0YXRlcxgBIAMoDjIWLmxvYW0uam9icy52MS5Kb2JTdGF0ZRIOCgZlbmdpbmUYAiABKAkSDQoFcXVldWUYAyABKAkSCwoDdGFnGAQgASgJEgwKBHRleHQYBSABKAkSDQoFbGltaXQYBiABKA0SDQoFYWZ0ZXIYByABKAkSDQoFYWN0b3IYCCABKAkSFAoMZGVhZF9sZXR0ZXJzGAkgASgIEhIKCnJldHJ5X2xpbmUYCiABKAkSEgoKdG9tYnN0b25lcxgLIAEoCBIPCgdqb2JfaWRzGAwgAygJEhEKCXBvc2l0aW9ucxgNIAEoCBITCgtzY2hlZHVsZV9pZBgOIAEoCSI9CgxMaXN0UmVzcG9uc2USHwoEam9icxgBIAMoCzIRLmxvYW0uam9icy52MS5Kb2ISDAoEbmV4dBgCIAEoCSI+Cg5PdXRwdXRzUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDQoFYWZ0ZXIYAiABKAQSDQoFbGltaXQYAyABKA0iRQoGT3V0cHV0Eg0KBXBsYWNlGAEgASgEEg0KBWVwb2NoGAIgASgEEg4KBm91dHB1dBgDIAEoDBINCgVpbmRleBgEIAEoBCJUCg9PdXRwdXRzUmVzcG9uc2USJQoHb3V0cHV0cxgBIAMoCzIULmxvYW0uam9icy52MS5PdXRwdXQSDAoEbmV4dBgCIAEoBBIMCgRtb3JlGAMgASgIIjAKEFNuYXBzaG90c1JlcXVlc3QSDQoFdGFibGUYASABKAkSDQoFbGltaXQYAiABKA0iPgoRU25hcHNob3RzUmVzcG9uc2USKQoJc25hcHNob3RzGAEgAygLMhYubG9hbS5qb2JzLnYxLlNuYXBzaG90In0KDFdhdGNoUmVxdWVzdBINCgVhZnRlchgBIAEoCRIOCgZqb2JfaWQYAiABKAkSJgoFa2luZHMYAyADKA4yFy5sb2FtLmpvYnMudjEuRXZlbnRLaW5kEg8KB291dHB1dHMYBCABKAgSFQoNb3V0cHV0c19hZnRlchgFIAEoBCJ4Cg1XYXRjaFJlc3BvbnNlEiMKBmV2ZW50cxgBIAMoCzITLmxvYW0uam9icy52MS5FdmVudBIOCgZjdXJzb3IYAiABKAkSCwoDZ2FwGAMgASgIEiUKB291dHB1dHMYBCADKAsyFC5sb2FtLmpvYnMudjEuT3V0cHV0IjMKEU9wZW5FbmdpbmVSZXF1ZXN0Eg4KBmVuZ2luZRgBIAEoCRIOCgZob2xkZXIYAiABKAkiZQoST3BlbkVuZ2luZVJlc3BvbnNlEhAKCGVuZHBvaW50GAEgASgJEhMKC2NhdGFsb2dfdXJsGAIgASgJEhUKDWNhdGFsb2dfdG9rZW4YAyABKAkSEQoJd2FyZWhvdXNlGAQgASgJIh4KDVF1ZXVlc1JlcXVlc3QSDQoFbmFtZXMYASADKAkiNQoOUXVldWVzUmVzcG9uc2USIwoGcXVldWVzGAEgAygLMhMubG9hbS5qb2JzLnYxLlF1ZXVlIn4KD1NldFF1ZXVlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSEwoGcGF1c2VkGAMgASgISACIAQESKQoGbGltaXRzGAQgASgLMhkubG9hbS5qb2JzLnYxLlF1ZXVlTGltaXRzQgkKB19wYXVzZWQiNgoQU2V0UXVldWVSZXNwb25zZRIiCgVxdWV1ZRgBIAEoCzITLmxvYW0uam9icy52MS5RdWV1ZSJEChFQdXJnZVF1ZXVlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDQoFbGltaXQYAyABKA0iNQoSUHVyZ2VRdWV1ZVJlc3BvbnNlEhEKCWNhbmNlbGxlZBgBIAEoDRIMCgRtb3JlGAIgASgIIkMKDFJldHJ5UmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg4KBmpvYl9pZBgCIAEoCRIPCgdwYXlsb2FkGAMgASgMIh8KDVJldHJ5UmVzcG9uc2USDgoGam9iX2lkGAEgASgJInAKCkRlYWRGaWx0ZXISDwoHam9iX2lkcxgBIAMoCRINCgVxdWV1ZRgCIAEoCRIOCgZlbmdpbmUYAyABKAkSCwoDdGFnGAQgASgJEgwKBHRleHQYBSABKAkSFwoPZW5kZWRfYmVmb3JlX21zGAYgASgDIpkBCg5SZWRyaXZlUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEicKBXdoaWNoGAIgASgLMhgubG9hbS5qb2JzLnYxLkRlYWRGaWx0ZXISDQoFbGltaXQYAyABKA0SEgoKcGVyX3NlY29uZBgEIAEoDRISCgpjb3VudF9vbmx5GAUgASgIEhMKC2ZpcnN0X2F0X21zGAYgASgDIj8KD1JlZHJpdmVSZXNwb25zZRIPCgdqb2JfaWRzGAEgAygJEgwKBG1vcmUYAiABKAgSDQoFY291bnQYAyABKAQicAoORGlzbWlzc1JlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRInCgV3aGljaBgCIAEoCzIYLmxvYW0uam9icy52MS5EZWFkRmlsdGVyEg0KBWxpbWl0GAMgASgNEhIKCmNvdW50X29ubHkYBCABKAgiMgoPRGlzbWlzc1Jlc3BvbnNlEhEKCWRpc21pc3NlZBgBIAEoDRIMCgRtb3JlGAIgASgIIqkBCg1EZWxldGVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDwoHam9iX2lkcxgCIAMoCRIoCgV3aGljaBgDIAEoCzIZLmxvYW0uam9icy52MS5MaXN0UmVxdWVzdBIXCg9lbmRlZF9iZWZvcmVfbXMYBCABKAMSEgoKY291bnRfb25seRgFIAEoCBINCgVwdXJnZRgGIAEoCBINCgVsaW1pdBgHIAEoDSItCg5EZWxldGVSZXNwb25zZRINCgVjb3VudBgBIAEoBBIMCgRtb3JlGAIgASgIIlsKD0ZpbmRTdGVwUmVxdWVzdBInCgV0b2tlbhgBIAEoCzIYLmxvYW0uam9icy52MS5MZWFzZVRva2VuEgsKA2tleRgCIAEoCRISCgppbnB1dF9oYXNoGAMgASgJIlMKEEZpbmRTdGVwUmVzcG9uc2USDQoFZm91bmQYASABKAgSDgoGcmVzdWx0GAIgASgMEiAKBGJsb2IYAyABKAsyEi5sb2FtLmpvYnMudjEuQmxvYiKjAQoRUmVjb3JkU3RlcFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRInCgV0b2tlbhgCIAEoCzIYLmxvYW0uam9icy52MS5MZWFzZVRva2VuEgsKA2tleRgDIAEoCRISCgppbnB1dF9oYXNoGAQgASgJEg4KBnJlc3VsdBgFIAEoDBIgCgRibG9iGAYgASgLMhIubG9hbS5qb2JzLnYxLkJsb2IiFAoSUmVjb3JkU3RlcFJlc3BvbnNlIloKDlB1dEJsb2JSZXF1ZXN0EicKBXRva2VuGAEgASgLMhgubG9hbS5qb2JzLnYxLkxlYXNlVG9rZW4SDwoHY29udGVudBgCIAEoDBIOCgZzaGEyNTYYAyABKAkiMwoPUHV0QmxvYlJlc3BvbnNlEiAKBGJsb2IYASABKAsyEi5sb2FtLmpvYnMudjEuQmxvYiIwCg5HZXRCbG9iUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDgoGc2hhMjU2GAIgASgJIiIKD0dldEJsb2JSZXNwb25zZRIPCgdjb250ZW50GAEgASgMIg8KDVN0YXR1c1JlcXVlc3QibQoHUHJvY2VzcxIMCgRuYW1lGAEgASgJEg0KBXN0YXRlGAIgASgJEgsKA3BpZBgDIAEoDRIWCg5yZXNpZGVudF9ieXRlcxgEIAEoBBIQCghlbmRwb2ludBgFIAEoCRIOCgZzdGFydHMYBiABKA0i8wEKDlN0YXR1c1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSDAoEaG9tZRgCIAEoCRIVCg1zdGFydGVkX2F0X21zGAMgASgDEg8KB2NsaWVudHMYBCABKA0SNAoEam9icxgFIAMoCzImLmxvYW0uam9icy52MS5TdGF0dXNSZXNwb25zZS5Kb2JzRW50cnkSKAoJcHJvY2Vzc2VzGAYgAygLMhUubG9hbS5qb2JzLnYxLlByb2Nlc3MSDQoFc3RheXMYByABKAkaKwoJSm9ic0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiNAoPU2h1dGRvd25SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDQoFZm9yY2UYAiABKAgiIwoQU2h1dGRvd25SZXNwb25zZRIPCgdtZXNzYWdlGAEgASgJIqsBChZTdWJtaXRFbmdpbmVKb2JSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGZW5naW5lGAIgASgJEg4KBnNvdXJjZRgDIAEoCRIMCgRuYW1lGAQgASgJEg4KBnBhcmFtcxgFIAEoDBIOCgZweXRob24YBiABKAkSCwoDY3dkGAcgASgJEiIKA2pvYhgIIAEoCzIVLmxvYW0uam9icy52MS5Kb2JTcGVjIikKF1N1Ym1pdEVuZ2luZUpvYlJlc3BvbnNlEg4KBmpvYl9pZBgBIAEoCSJNChRSZXN0YXJ0RW5naW5lUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg4KBmpvYl9pZBgCIAEoCRIRCglsb29rX29ubHkYAyABKAgiSQoVUmVzdGFydEVuZ2luZVJlc3BvbnNlEh8KBGpvYnMYASADKAsyES5sb2FtLmpvYnMudjEuSm9iEg8KB2ZvcmVpZ24YAiABKA0iDwoNQ291bnRzUmVxdWVzdCKNAQoOQ291bnRzUmVzcG9uc2USDwoHcnVubmluZxgBIAEoBBIOCgZxdWV1ZWQYAiABKAQSEQoJc2NoZWR1bGVkGAMgASgEEhAKCHJldHJ5aW5nGAQgASgEEg8KB2Jsb2NrZWQYBSABKAQSFAoMZGVhZF9sZXR0ZXJzGAYgASgEEg4KBmZhaWxlZBgHIAEoBCIPCg1UYWJsZXNSZXF1ZXN0IkEKBVRhYmxlEhEKCW5hbWVzcGFjZRgBIAEoCRIMCgRuYW1lGAIgASgJEhcKD2NvbW1pdHRlZF9hdF9tcxgDIAEoAyJECg5UYWJsZXNSZXNwb25zZRIjCgZ0YWJsZXMYASADKAsyEy5sb2FtLmpvYnMudjEuVGFibGUSDQoFc3RhdGUYAiABKAkylhoKBEpvYnMSQAoFSGVsbG8SGi5sb2FtLmpvYnMudjEuSGVsbG9SZXF1ZXN0GhsubG9hbS5qb2JzLnYxLkhlbGxvUmVzcG9uc2USRgoHRW5xdWV1ZRIcLmxvYW0uam9icy52MS5FbnF1ZXVlUmVxdWVzdBodLmxvYW0uam9icy52MS5FbnF1ZXVlUmVzcG9uc2USQAoFTGVhc2USGi5sb2FtLmpvYnMudjEuTGVhc2VSZXF1ZXN0GhsubG9hbS5qb2JzLnYxLkxlYXNlUmVzcG9uc2USQwoGRXh0ZW5kEhsubG9hbS5qb2JzLnYxLkV4dGVuZFJlcXVlc3QaHC5sb2FtLmpvYnMudjEuRXh0ZW5kUmVzcG9uc2USQwoGUmVwb3J0EhsubG9hbS5qb2JzLnYxLlJlcG9ydFJlcXVlc3QaHC5sb2FtLmpvYnMudjEuUmVwb3J0UmVzcG9uc2USSQoIQ29tcGxldGUSHS5sb2FtLmpvYnMudjEuQ29tcGxldGVSZXF1ZXN0Gh4ubG9hbS5qb2JzLnYxLkNvbXBsZXRlUmVzcG9uc2USQwoGQ2FuY2VsEhsubG9hbS5qb2JzLnYxLkNhbmNlbFJlcXVlc3QaHC5sb2FtLmpvYnMudjEuQ2FuY2VsUmVzcG9uc2USOgoDR2V0EhgubG9hbS5qb2JzLnYxLkdldFJlcXVlc3QaGS5sb2FtLmpvYnMudjEuR2V0UmVzcG9uc2USPQoETGlzdBIZLmxvYW0uam9icy52MS5MaXN0UmVxdWVzdBoaLmxvYW0uam9icy52MS5MaXN0UmVzcG9uc2USRgoHT3V0cHV0cxIcLmxvYW0uam9icy52MS5PdXRwdXRzUmVxdWVzdBodLmxvYW0uam9icy52MS5PdXRwdXRzUmVzcG9uc2USTAoJU25hcHNob3RzEh4ubG9hbS5qb2JzLnYxLlNuYXBzaG90c1JlcXVlc3QaHy5sb2FtLmpvYnMudjEuU25hcHNob3RzUmVzcG9uc2USQgoFV2F0Y2gSGi5sb2FtLmpvYnMudjEuV2F0Y2hSZXF1ZXN0GhsubG9hbS5qb2JzLnYxLldhdGNoUmVzcG9uc2UwARJPCgpPcGVuRW5naW5lEh8ubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXF1ZXN0GiAubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXNwb25zZRJDCgZRdWV1ZXMSGy5sb2FtLmpvYnMudjEuUXVldWVzUmVxdWVzdBocLmxvYW0uam9icy52MS5RdWV1ZXNSZXNwb25zZRJJCghTZXRRdWV1ZRIdLmxvYW0uam9icy52MS5TZXRRdWV1ZVJlcXVlc3QaHi5sb2FtLmpvYnMudjEuU2V0UXVldWVSZXNwb25zZRJPCgpQdXJnZVF1ZXVlEh8ubG9hbS5qb2JzLnYxLlB1cmdlUXVldWVSZXF1ZXN0GiAubG9hbS5qb2JzLnYxLlB1cmdlUXVldWVSZXNwb25zZRJACgVSZXRyeRIaLmxvYW0uam9icy52MS5SZXRyeVJlcXVlc3QaGy5sb2FtLmpvYnMudjEuUmV0cnlSZXNwb25zZRJGCgdSZWRyaXZlEhwubG9hbS5qb2JzLnYxLlJlZHJpdmVSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLlJlZHJpdmVSZXNwb25zZRJGCgdEaXNtaXNzEhwubG9hbS5qb2JzLnYxLkRpc21pc3NSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLkRpc21pc3NSZXNwb25zZRJDCgZEZWxldGUSGy5sb2FtLmpvYnMudjEuRGVsZXRlUmVxdWVzdBocLmxvYW0uam9icy52MS5EZWxldGVSZXNwb25zZRJJCghGaW5kU3RlcBIdLmxvYW0uam9icy52MS5GaW5kU3RlcFJlcXVlc3QaHi5sb2FtLmpvYnMudjEuRmluZFN0ZXBSZXNwb25zZRJPCgpSZWNvcmRTdGVwEh8ubG9hbS5qb2JzLnYxLlJlY29yZFN0ZXBSZXF1ZXN0GiAubG9hbS5qb2JzLnYxLlJlY29yZFN0ZXBSZXNwb25zZRJGCgdQdXRCbG9iEhwubG9hbS5qb2JzLnYxLlB1dEJsb2JSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLlB1dEJsb2JSZXNwb25zZRJGCgdHZXRCbG9iEhwubG9hbS5qb2JzLnYxLkdldEJsb2JSZXF1ZXN0Gh0ubG9hbS5qb2JzLnYxLkdldEJsb2JSZXNwb25zZRJDCgZTdGF0dXMSGy5sb2FtLmpvYnMudjEuU3RhdHVzUmVxdWVzdBocLmxvYW0uam9icy52MS5TdGF0dXNSZXNwb25zZRJJCghTaHV0ZG93bhIdLmxvYW0uam9icy52MS5TaHV0ZG93blJlcXVlc3QaHi5sb2FtLmpvYnMudjEuU2h1dGRvd25SZXNwb25zZRJeCg9TdWJtaXRFbmdpbmVKb2ISJC5sb2FtLmpvYnMudjEuU3VibWl0RW5naW5lSm9iUmVxdWVzdBolLmxvYW0uam9icy52MS5TdWJtaXRFbmdpbmVKb2JSZXNwb25zZRJbCg5DcmVhdGVTY2hlZHVsZRIjLmxvYW0uam9icy52MS5DcmVhdGVTY2hlZHVsZVJlcXVlc3QaJC5sb2FtLmpvYnMudjEuQ3JlYXRlU2NoZWR1bGVSZXNwb25zZRJYCg1MaXN0U2NoZWR1bGVzEiIubG9hbS5qb2JzLnYxLkxpc3RTY2hlZHVsZXNSZXF1ZXN0GiMubG9hbS5qb2JzLnYxLkxpc3RTY2hlZHVsZXNSZXNwb25zZRJSCgtHZXRTY2hlZHVsZRIgLmxvYW0uam9icy52MS5HZXRTY2hlZHVsZVJlcXVlc3QaIS5sb2FtLmpvYnMudjEuR2V0U2NoZWR1bGVSZXNwb25zZRJVCgxFZGl0U2NoZWR1bGUSIS5sb2FtLmpvYnMudjEuRWRpdFNjaGVkdWxlUmVxdWVzdBoiLmxvYW0uam9icy52MS5FZGl0U2NoZWR1bGVSZXNwb25zZRJYCg1QYXVzZVNjaGVkdWxlEiIubG9hbS5qb2JzLnYxLlBhdXNlU2NoZWR1bGVSZXF1ZXN0GiMubG9hbS5qb2JzLnYxLlBhdXNlU2NoZWR1bGVSZXNwb25zZRJbCg5SZXN1bWVTY2hlZHVsZRIjLmxvYW0uam9icy52MS5SZXN1bWVTY2hlZHVsZVJlcXVlc3QaJC5sb2FtLmpvYnMudjEuUmVzdW1lU2NoZWR1bGVSZXNwb25zZRJeCg9UcmlnZ2VyU2NoZWR1bGUSJC5sb2FtLmpvYnMudjEuVHJpZ2dlclNjaGVkdWxlUmVxdWVzdBolLmxvYW0uam9icy52MS5UcmlnZ2VyU2NoZWR1bGVSZXNwb25zZRJbCg5EZWxldGVTY2hlZHVsZRIjLmxvYW0uam9icy52MS5EZWxldGVTY2hlZHVsZVJlcXVlc3QaJC5sb2FtLmpvYnMudjEuRGVsZXRlU2NoZWR1bGVSZXNwb25zZRJeCg9QcmV2aWV3U2NoZWR1bGUSJC5sb2FtLmpvYnMudjEuUHJldmlld1NjaGVkdWxlUmVxdWVzdBolLmxvYW0uam9icy52MS5QcmV2aWV3U2NoZWR1bGVSZXNwb25zZRJJCghCYWNrZmlsbBIdLmxvYW0uam9icy52MS5CYWNrZmlsbFJlcXVlc3QaHi5sb2FtLmpvYnMudjEuQmFja2ZpbGxSZXNwb25zZRJbCg5DYW5jZWxCYWNrZmlsbBIjLmxvYW0uam9icy52MS5DYW5jZWxCYWNrZmlsbFJlcXVlc3QaJC5sb2FtLmpvYnMudjEuQ2FuY2VsQmFja2ZpbGxSZXNwb25zZRJMCglMaXN0VGlja3MSHi5sb2FtLmpvYnMudjEuTGlzdFRpY2tzUmVxdWVzdBofLmxvYW0uam9icy52MS5MaXN0VGlja3NSZXNwb25zZRJeCg9JbnNwZWN0Tm90ZWJvb2sSJC5sb2FtLmpvYnMudjEuSW5zcGVjdE5vdGVib29rUmVxdWVzdBolLmxvYW0uam9icy52MS5JbnNwZWN0Tm90ZWJvb2tSZXNwb25zZRJYCg1SZXN0YXJ0RW5naW5lEiIubG9hbS5qb2JzLnYxLlJlc3RhcnRFbmdpbmVSZXF1ZXN0GiMubG9hbS5qb2JzLnYxLlJlc3RhcnRFbmdpbmVSZXNwb25zZRJDCgZDb3VudHMSGy5sb2FtLmpvYnMudjEuQ291bnRzUmVxdWVzdBocLmxvYW0uam9icy52MS5Db3VudHNSZXNwb25zZRJDCgZUYWJsZXMSGy5sb2FtLmpvYnMudjEuVGFibGVzUmVxdWVzdBocLmxvYW0uam9icy52MS5UYWJsZXNSZXNwb25zZWIGcHJvdG8z", [file_loam_jobs_v1_jobs, file_loam_jobs_v1_schedules]);
+  fileDesc("Chpsb2FtL2pvYnMvdjEvc2VydmljZS5wcm90bxIMbG9hbS5qb2JzLnYxIjEKDEhlbGxvUmVxdWVzdBIPCgd2ZXJzaW9uGAEgASgJEhAKCGNvbnRyYWN0GAIgASgJIoQBCg1IZWxsb1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSEAoIY29udHJhY3QYAiABKAkSDgoGc2NoZW1hGAMgASgNEg0KBWFjdG9yGAQgASgJEg4KBm5vd19tcxgFIAEoAxIQCghsZWFzZV9tcxgGIAEoDRIPCgdiZWF0X21zGAcgASgNIpUBCgdMZWFzZVRvEg4KBndvcmtlchgBIAEoCRIQCghsZWFzZV9tcxgCIAEoDRIQCghhdHRhY2hlZBgDIAEoCBIWCg5lbmdpbmVfc2Vzc2lvbhgEIAEoCRIXCg9lbmdpbmVfZW5kcG9pbnQYBSABKAkSDgoGZW5naW5lGAYgASgJEhUKDWZyZXNoX3Nlc3Npb24YByABKAkicgoORW5xdWV1ZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIjCgRqb2JzGAIgAygLMhUubG9hbS5qb2JzLnYxLkpvYlNwZWMSJwoIbGVhc2VfdG8YAyABKAsyFS5sb2FtLmpvYnMudjEuTGVhc2VUbyJ5Cg9FbnF1ZXVlUmVzcG9uc2USDwoHam9iX2lkcxgBIAMoCRIjCgZsZWFzZXMYAiADKAsyEy5sb2FtLmpvYnMudjEuTGVhc2USMAoGZW5naW5lGAMgASgLMiAubG9hbS5qb2JzLnYxLk9wZW5FbmdpbmVSZXNwb25zZSI0Cg1DYW5jZWxSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDwoHam9iX2lkcxgCIAMoCSIxCg5DYW5jZWxSZXNwb25zZRIfCgRqb2JzGAEgAygLMhEubG9hbS5qb2JzLnYxLkpvYiIcCgpHZXRSZXF1ZXN0Eg4KBmpvYl9pZBgBIAEoCSKJAgoLR2V0UmVzcG9uc2USHgoDam9iGAEgASgLMhEubG9hbS5qb2JzLnYxLkpvYhInCghhdHRlbXB0cxgCIAMoCzIVLmxvYW0uam9icy52MS5BdHRlbXB0EiYKB291dGNvbWUYAyABKAsyFS5sb2FtLmpvYnMudjEuT3V0Y29tZRIpCglzbmFwc2hvdHMYBCADKAsyFi5sb2FtLmpvYnMudjEuU25hcHNob3QSEAoIcG9zaXRpb24YBSABKA0SIQoFY2VsbHMYBiADKAsyEi5sb2FtLmpvYnMudjEuQ2VsbBIpCglhcnRpZmFjdHMYByADKAsyFi5sb2FtLmpvYnMudjEuQXJ0aWZhY3QikwIKC0xpc3RSZXF1ZXN0EiYKBnN0YXRlcxgBIAMoDjIWLmxvYW0uam9icy52MS5Kb2JTdGF0ZRIOCgZlbmdpbmUYAiABKAkSDQoFcXVldWUYAyABKAkSCwoDdGFnGAQgASgJEgwKBHRleHQYBSABKAkSDQoFbGltaXQYBiABKA0SDQoFYWZ0ZXIYByABKAkSDQoFYWN0b3IYCCABKAkSFAoMZGVhZF9sZXR0ZXJzGAkgASgIEhIKCnJldHJ5X2xpbmUYCiABKAkSEgoKdG9tYnN0b25lcxgLIAEoCBIPCgdqb2JfaWRzGAwgAygJEhEKCXBvc2l0aW9ucxgNIAEoCBITCgtzY2hlZHVsZV9pZBgOIAEoCSI9CgxMaXN0UmVzcG9uc2USHwoEam9icxgBIAMoCzIRLmxvYW0uam9icy52MS5Kb2ISDAoEbmV4dBgCIAEoCSI+Cg5PdXRwdXRzUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDQoFYWZ0ZXIYAiABKAQSDQoFbGltaXQYAyABKA0iRQoGT3V0cHV0Eg0KBXBsYWNlGAEgASgEEg0KBWVwb2NoGAIgASgEEg4KBm91dHB1dBgDIAEoDBINCgVpbmRleBgEIAEoBCJUCg9PdXRwdXRzUmVzcG9uc2USJQoHb3V0cHV0cxgBIAMoCzIULmxvYW0uam9icy52MS5PdXRwdXQSDAoEbmV4dBgCIAEoBBIMCgRtb3JlGAMgASgIIjAKEFNuYXBzaG90c1JlcXVlc3QSDQoFdGFibGUYASABKAkSDQoFbGltaXQYAiABKA0iPgoRU25hcHNob3RzUmVzcG9uc2USKQoJc25hcHNob3RzGAEgAygLMhYubG9hbS5qb2JzLnYxLlNuYXBzaG90In0KDFdhdGNoUmVxdWVzdBINCgVhZnRlchgBIAEoCRIOCgZqb2JfaWQYAiABKAkSJgoFa2luZHMYAyADKA4yFy5sb2FtLmpvYnMudjEuRXZlbnRLaW5kEg8KB291dHB1dHMYBCABKAgSFQoNb3V0cHV0c19hZnRlchgFIAEoBCJ4Cg1XYXRjaFJlc3BvbnNlEiMKBmV2ZW50cxgBIAMoCzITLmxvYW0uam9icy52MS5FdmVudBIOCgZjdXJzb3IYAiABKAkSCwoDZ2FwGAMgASgIEiUKB291dHB1dHMYBCADKAsyFC5sb2FtLmpvYnMudjEuT3V0cHV0ImUKEk9wZW5FbmdpbmVSZXNwb25zZRIQCghlbmRwb2ludBgBIAEoCRITCgtjYXRhbG9nX3VybBgCIAEoCRIVCg1jYXRhbG9nX3Rva2VuGAMgASgJEhEKCXdhcmVob3VzZRgEIAEoCSIeCg1RdWV1ZXNSZXF1ZXN0Eg0KBW5hbWVzGAEgAygJIjUKDlF1ZXVlc1Jlc3BvbnNlEiMKBnF1ZXVlcxgBIAMoCzITLmxvYW0uam9icy52MS5RdWV1ZSJ+Cg9TZXRRdWV1ZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEhMKBnBhdXNlZBgDIAEoCEgAiAEBEikKBmxpbWl0cxgEIAEoCzIZLmxvYW0uam9icy52MS5RdWV1ZUxpbWl0c0IJCgdfcGF1c2VkIjYKEFNldFF1ZXVlUmVzcG9uc2USIgoFcXVldWUYASABKAsyEy5sb2FtLmpvYnMudjEuUXVldWUiQwoMUmV0cnlSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGam9iX2lkGAIgASgJEg8KB3BheWxvYWQYAyABKAwiHwoNUmV0cnlSZXNwb25zZRIOCgZqb2JfaWQYASABKAkicAoKRGVhZEZpbHRlchIPCgdqb2JfaWRzGAEgAygJEg0KBXF1ZXVlGAIgASgJEg4KBmVuZ2luZRgDIAEoCRILCgN0YWcYBCABKAkSDAoEdGV4dBgFIAEoCRIXCg9lbmRlZF9iZWZvcmVfbXMYBiABKAMimQEKDlJlZHJpdmVSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSJwoFd2hpY2gYAiABKAsyGC5sb2FtLmpvYnMudjEuRGVhZEZpbHRlchINCgVsaW1pdBgDIAEoDRISCgpwZXJfc2Vjb25kGAQgASgNEhIKCmNvdW50X29ubHkYBSABKAgSEwoLZmlyc3RfYXRfbXMYBiABKAMiPwoPUmVkcml2ZVJlc3BvbnNlEg8KB2pvYl9pZHMYASADKAkSDAoEbW9yZRgCIAEoCBINCgVjb3VudBgDIAEoBCJwCg5EaXNtaXNzUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEicKBXdoaWNoGAIgASgLMhgubG9hbS5qb2JzLnYxLkRlYWRGaWx0ZXISDQoFbGltaXQYAyABKA0SEgoKY291bnRfb25seRgEIAEoCCIyCg9EaXNtaXNzUmVzcG9uc2USEQoJZGlzbWlzc2VkGAEgASgNEgwKBG1vcmUYAiABKAgiqQEKDURlbGV0ZVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIPCgdqb2JfaWRzGAIgAygJEigKBXdoaWNoGAMgASgLMhkubG9hbS5qb2JzLnYxLkxpc3RSZXF1ZXN0EhcKD2VuZGVkX2JlZm9yZV9tcxgEIAEoAxISCgpjb3VudF9vbmx5GAUgASgIEg0KBXB1cmdlGAYgASgIEg0KBWxpbWl0GAcgASgNIi0KDkRlbGV0ZVJlc3BvbnNlEg0KBWNvdW50GAEgASgEEgwKBG1vcmUYAiABKAgiMAoOR2V0QmxvYlJlcXVlc3QSDgoGam9iX2lkGAEgASgJEg4KBnNoYTI1NhgCIAEoCSIiCg9HZXRCbG9iUmVzcG9uc2USDwoHY29udGVudBgBIAEoDCIPCg1TdGF0dXNSZXF1ZXN0Im0KB1Byb2Nlc3MSDAoEbmFtZRgBIAEoCRINCgVzdGF0ZRgCIAEoCRILCgNwaWQYAyABKA0SFgoOcmVzaWRlbnRfYnl0ZXMYBCABKAQSEAoIZW5kcG9pbnQYBSABKAkSDgoGc3RhcnRzGAYgASgNIvMBCg5TdGF0dXNSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgwKBGhvbWUYAiABKAkSFQoNc3RhcnRlZF9hdF9tcxgDIAEoAxIPCgdjbGllbnRzGAQgASgNEjQKBGpvYnMYBSADKAsyJi5sb2FtLmpvYnMudjEuU3RhdHVzUmVzcG9uc2UuSm9ic0VudHJ5EigKCXByb2Nlc3NlcxgGIAMoCzIVLmxvYW0uam9icy52MS5Qcm9jZXNzEg0KBXN0YXlzGAcgASgJGisKCUpvYnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIg8KDUNvdW50c1JlcXVlc3QijQEKDkNvdW50c1Jlc3BvbnNlEg8KB3J1bm5pbmcYASABKAQSDgoGcXVldWVkGAIgASgEEhEKCXNjaGVkdWxlZBgDIAEoBBIQCghyZXRyeWluZxgEIAEoBBIPCgdibG9ja2VkGAUgASgEEhQKDGRlYWRfbGV0dGVycxgGIAEoBBIOCgZmYWlsZWQYByABKAQiDwoNVGFibGVzUmVxdWVzdCJBCgVUYWJsZRIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCRIXCg9jb21taXR0ZWRfYXRfbXMYAyABKAMiRAoOVGFibGVzUmVzcG9uc2USIwoGdGFibGVzGAEgAygLMhMubG9hbS5qb2JzLnYxLlRhYmxlEg0KBXN0YXRlGAIgASgJMvQSCgRKb2JzEkAKBUhlbGxvEhoubG9hbS5qb2JzLnYxLkhlbGxvUmVxdWVzdBobLmxvYW0uam9icy52MS5IZWxsb1Jlc3BvbnNlEkYKB0VucXVldWUSHC5sb2FtLmpvYnMudjEuRW5xdWV1ZVJlcXVlc3QaHS5sb2FtLmpvYnMudjEuRW5xdWV1ZVJlc3BvbnNlEkMKBkNhbmNlbBIbLmxvYW0uam9icy52MS5DYW5jZWxSZXF1ZXN0GhwubG9hbS5qb2JzLnYxLkNhbmNlbFJlc3BvbnNlEjoKA0dldBIYLmxvYW0uam9icy52MS5HZXRSZXF1ZXN0GhkubG9hbS5qb2JzLnYxLkdldFJlc3BvbnNlEj0KBExpc3QSGS5sb2FtLmpvYnMudjEuTGlzdFJlcXVlc3QaGi5sb2FtLmpvYnMudjEuTGlzdFJlc3BvbnNlEkYKB091dHB1dHMSHC5sb2FtLmpvYnMudjEuT3V0cHV0c1JlcXVlc3QaHS5sb2FtLmpvYnMudjEuT3V0cHV0c1Jlc3BvbnNlEkwKCVNuYXBzaG90cxIeLmxvYW0uam9icy52MS5TbmFwc2hvdHNSZXF1ZXN0Gh8ubG9hbS5qb2JzLnYxLlNuYXBzaG90c1Jlc3BvbnNlEkIKBVdhdGNoEhoubG9hbS5qb2JzLnYxLldhdGNoUmVxdWVzdBobLmxvYW0uam9icy52MS5XYXRjaFJlc3BvbnNlMAESQwoGUXVldWVzEhsubG9hbS5qb2JzLnYxLlF1ZXVlc1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuUXVldWVzUmVzcG9uc2USSQoIU2V0UXVldWUSHS5sb2FtLmpvYnMudjEuU2V0UXVldWVSZXF1ZXN0Gh4ubG9hbS5qb2JzLnYxLlNldFF1ZXVlUmVzcG9uc2USQAoFUmV0cnkSGi5sb2FtLmpvYnMudjEuUmV0cnlSZXF1ZXN0GhsubG9hbS5qb2JzLnYxLlJldHJ5UmVzcG9uc2USRgoHUmVkcml2ZRIcLmxvYW0uam9icy52MS5SZWRyaXZlUmVxdWVzdBodLmxvYW0uam9icy52MS5SZWRyaXZlUmVzcG9uc2USRgoHRGlzbWlzcxIcLmxvYW0uam9icy52MS5EaXNtaXNzUmVxdWVzdBodLmxvYW0uam9icy52MS5EaXNtaXNzUmVzcG9uc2USQwoGRGVsZXRlEhsubG9hbS5qb2JzLnYxLkRlbGV0ZVJlcXVlc3QaHC5sb2FtLmpvYnMudjEuRGVsZXRlUmVzcG9uc2USRgoHR2V0QmxvYhIcLmxvYW0uam9icy52MS5HZXRCbG9iUmVxdWVzdBodLmxvYW0uam9icy52MS5HZXRCbG9iUmVzcG9uc2USQwoGU3RhdHVzEhsubG9hbS5qb2JzLnYxLlN0YXR1c1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuU3RhdHVzUmVzcG9uc2USWwoOQ3JlYXRlU2NoZWR1bGUSIy5sb2FtLmpvYnMudjEuQ3JlYXRlU2NoZWR1bGVSZXF1ZXN0GiQubG9hbS5qb2JzLnYxLkNyZWF0ZVNjaGVkdWxlUmVzcG9uc2USWAoNTGlzdFNjaGVkdWxlcxIiLmxvYW0uam9icy52MS5MaXN0U2NoZWR1bGVzUmVxdWVzdBojLmxvYW0uam9icy52MS5MaXN0U2NoZWR1bGVzUmVzcG9uc2USUgoLR2V0U2NoZWR1bGUSIC5sb2FtLmpvYnMudjEuR2V0U2NoZWR1bGVSZXF1ZXN0GiEubG9hbS5qb2JzLnYxLkdldFNjaGVkdWxlUmVzcG9uc2USVQoMRWRpdFNjaGVkdWxlEiEubG9hbS5qb2JzLnYxLkVkaXRTY2hlZHVsZVJlcXVlc3QaIi5sb2FtLmpvYnMudjEuRWRpdFNjaGVkdWxlUmVzcG9uc2USWAoNUGF1c2VTY2hlZHVsZRIiLmxvYW0uam9icy52MS5QYXVzZVNjaGVkdWxlUmVxdWVzdBojLmxvYW0uam9icy52MS5QYXVzZVNjaGVkdWxlUmVzcG9uc2USWwoOUmVzdW1lU2NoZWR1bGUSIy5sb2FtLmpvYnMudjEuUmVzdW1lU2NoZWR1bGVSZXF1ZXN0GiQubG9hbS5qb2JzLnYxLlJlc3VtZVNjaGVkdWxlUmVzcG9uc2USXgoPVHJpZ2dlclNjaGVkdWxlEiQubG9hbS5qb2JzLnYxLlRyaWdnZXJTY2hlZHVsZVJlcXVlc3QaJS5sb2FtLmpvYnMudjEuVHJpZ2dlclNjaGVkdWxlUmVzcG9uc2USWwoORGVsZXRlU2NoZWR1bGUSIy5sb2FtLmpvYnMudjEuRGVsZXRlU2NoZWR1bGVSZXF1ZXN0GiQubG9hbS5qb2JzLnYxLkRlbGV0ZVNjaGVkdWxlUmVzcG9uc2USXgoPUHJldmlld1NjaGVkdWxlEiQubG9hbS5qb2JzLnYxLlByZXZpZXdTY2hlZHVsZVJlcXVlc3QaJS5sb2FtLmpvYnMudjEuUHJldmlld1NjaGVkdWxlUmVzcG9uc2USSQoIQmFja2ZpbGwSHS5sb2FtLmpvYnMudjEuQmFja2ZpbGxSZXF1ZXN0Gh4ubG9hbS5qb2JzLnYxLkJhY2tmaWxsUmVzcG9uc2USWwoOQ2FuY2VsQmFja2ZpbGwSIy5sb2FtLmpvYnMudjEuQ2FuY2VsQmFja2ZpbGxSZXF1ZXN0GiQubG9hbS5qb2JzLnYxLkNhbmNlbEJhY2tmaWxsUmVzcG9uc2USTAoJTGlzdFRpY2tzEh4ubG9hbS5qb2JzLnYxLkxpc3RUaWNrc1JlcXVlc3QaHy5sb2FtLmpvYnMudjEuTGlzdFRpY2tzUmVzcG9uc2USXgoPSW5zcGVjdE5vdGVib29rEiQubG9hbS5qb2JzLnYxLkluc3BlY3ROb3RlYm9va1JlcXVlc3QaJS5sb2FtLmpvYnMudjEuSW5zcGVjdE5vdGVib29rUmVzcG9uc2USQwoGQ291bnRzEhsubG9hbS5qb2JzLnYxLkNvdW50c1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuQ291bnRzUmVzcG9uc2USQwoGVGFibGVzEhsubG9hbS5qb2JzLnYxLlRhYmxlc1JlcXVlc3QaHC5sb2FtLmpvYnMudjEuVGFibGVzUmVzcG9uc2ViBnByb3RvMw", [file_loam_jobs_v1_jobs, file_loam_jobs_v1_schedules]);
 
 /**
  * @generated from message loam.jobs.v1.HelloRequest
@@ -218,511 +218,6 @@ export const EnqueueResponseSchema: GenMessage<EnqueueResponse> = /*@__PURE__*/
   messageDesc(file_loam_jobs_v1_service, 4);
 
 /**
- * @generated from message loam.jobs.v1.LeaseRequest
- */
-export type LeaseRequest = Message<"loam.jobs.v1.LeaseRequest"> & {
-  /**
-   * @generated from field: string request_id = 1;
-   */
-  requestId: string;
-
-  /**
-   * @generated from field: string worker = 2;
-   */
-  worker: string;
-
-  /**
-   * @generated from field: repeated string queues = 3;
-   */
-  queues: string[];
-
-  /**
-   * at most 1,000; default 1
-   *
-   * @generated from field: uint32 limit = 4;
-   */
-  limit: number;
-
-  /**
-   * default: the server's
-   *
-   * @generated from field: uint32 lease_ms = 5;
-   */
-  leaseMs: number;
-
-  /**
-   * wait this long for a first job; at most 60 s
-   *
-   * @generated from field: uint32 wait_ms = 6;
-   */
-  waitMs: number;
-
-  /**
-   * only jobs of these; empty is any
-   *
-   * @generated from field: repeated string engines = 7;
-   */
-  engines: string[];
-
-  /**
-   * of the worker, recorded with the attempt
-   *
-   * @generated from field: string versions = 8;
-   */
-  versions: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.LeaseRequest.
- * Use `create(LeaseRequestSchema)` to create a new message.
- */
-export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 5);
-
-/**
- * @generated from message loam.jobs.v1.LeaseResponse
- */
-export type LeaseResponse = Message<"loam.jobs.v1.LeaseResponse"> & {
-  /**
-   * @generated from field: repeated loam.jobs.v1.Lease leases = 1;
-   */
-  leases: Lease[];
-};
-
-/**
- * Describes the message loam.jobs.v1.LeaseResponse.
- * Use `create(LeaseResponseSchema)` to create a new message.
- */
-export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 6);
-
-/**
- * @generated from message loam.jobs.v1.ExtendRequest
- */
-export type ExtendRequest = Message<"loam.jobs.v1.ExtendRequest"> & {
-  /**
-   * @generated from field: repeated loam.jobs.v1.LeaseToken tokens = 1;
-   */
-  tokens: LeaseToken[];
-
-  /**
-   * @generated from field: uint32 lease_ms = 2;
-   */
-  leaseMs: number;
-
-  /**
-   * a stalled run is given back to this worker if it was its own
-   *
-   * @generated from field: string worker = 3;
-   */
-  worker: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.ExtendRequest.
- * Use `create(ExtendRequestSchema)` to create a new message.
- */
-export const ExtendRequestSchema: GenMessage<ExtendRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 7);
-
-/**
- * @generated from message loam.jobs.v1.Extension
- */
-export type Extension = Message<"loam.jobs.v1.Extension"> & {
-  /**
-   * the new one where a stalled run was taken back
-   *
-   * @generated from field: loam.jobs.v1.LeaseToken token = 1;
-   */
-  token?: LeaseToken | undefined;
-
-  /**
-   * @generated from field: int64 lease_until_ms = 2;
-   */
-  leaseUntilMs: bigint;
-
-  /**
-   * @generated from field: bool cancel_requested = 3;
-   */
-  cancelRequested: boolean;
-
-  /**
-   * not yours any more: stop at once
-   *
-   * @generated from field: bool fenced = 4;
-   */
-  fenced: boolean;
-};
-
-/**
- * Describes the message loam.jobs.v1.Extension.
- * Use `create(ExtensionSchema)` to create a new message.
- */
-export const ExtensionSchema: GenMessage<Extension> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 8);
-
-/**
- * @generated from message loam.jobs.v1.ExtendResponse
- */
-export type ExtendResponse = Message<"loam.jobs.v1.ExtendResponse"> & {
-  /**
-   * in the order of the tokens
-   *
-   * @generated from field: repeated loam.jobs.v1.Extension extensions = 1;
-   */
-  extensions: Extension[];
-};
-
-/**
- * Describes the message loam.jobs.v1.ExtendResponse.
- * Use `create(ExtendResponseSchema)` to create a new message.
- */
-export const ExtendResponseSchema: GenMessage<ExtendResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 9);
-
-/**
- * @generated from message loam.jobs.v1.OutputChunk
- */
-export type OutputChunk = Message<"loam.jobs.v1.OutputChunk"> & {
-  /**
-   * its place in the run's outputs, from 0 in each attempt; a repeat is stored once, another
-   *
-   * @generated from field: uint64 index = 1;
-   */
-  index: bigint;
-
-  /**
-   * output takes the first one's place (a display that was updated)
-   *
-   * one nbformat output, JSON
-   *
-   * @generated from field: bytes output = 2;
-   */
-  output: Uint8Array;
-};
-
-/**
- * Describes the message loam.jobs.v1.OutputChunk.
- * Use `create(OutputChunkSchema)` to create a new message.
- */
-export const OutputChunkSchema: GenMessage<OutputChunk> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 10);
-
-/**
- * @generated from message loam.jobs.v1.WriteStarted
- */
-export type WriteStarted = Message<"loam.jobs.v1.WriteStarted"> & {
-  /**
-   * @generated from field: string write_id = 1;
-   */
-  writeId: string;
-
-  /**
-   * empty: unknown, a candidate for every table
-   *
-   * @generated from field: string table = 2;
-   */
-  table: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.WriteStarted.
- * Use `create(WriteStartedSchema)` to create a new message.
- */
-export const WriteStartedSchema: GenMessage<WriteStarted> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 11);
-
-/**
- * @generated from message loam.jobs.v1.WriteEnded
- */
-export type WriteEnded = Message<"loam.jobs.v1.WriteEnded"> & {
-  /**
-   * @generated from field: string write_id = 1;
-   */
-  writeId: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.WriteEnded.
- * Use `create(WriteEndedSchema)` to create a new message.
- */
-export const WriteEndedSchema: GenMessage<WriteEnded> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 12);
-
-/**
- * @generated from message loam.jobs.v1.EngineSession
- */
-export type EngineSession = Message<"loam.jobs.v1.EngineSession"> & {
-  /**
-   * @generated from field: string session = 1;
-   */
-  session: string;
-
-  /**
-   * @generated from field: string endpoint = 2;
-   */
-  endpoint: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.EngineSession.
- * Use `create(EngineSessionSchema)` to create a new message.
- */
-export const EngineSessionSchema: GenMessage<EngineSession> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 13);
-
-/**
- * @generated from message loam.jobs.v1.Report
- */
-export type Report = Message<"loam.jobs.v1.Report"> & {
-  /**
-   * @generated from field: loam.jobs.v1.LeaseToken token = 1;
-   */
-  token?: LeaseToken | undefined;
-
-  /**
-   * @generated from oneof loam.jobs.v1.Report.what
-   */
-  what: {
-    /**
-     * @generated from field: loam.jobs.v1.Progress progress = 2;
-     */
-    value: Progress;
-    case: "progress";
-  } | {
-    /**
-     * @generated from field: loam.jobs.v1.OutputChunk output = 3;
-     */
-    value: OutputChunk;
-    case: "output";
-  } | {
-    /**
-     * @generated from field: loam.jobs.v1.WriteStarted write_started = 4;
-     */
-    value: WriteStarted;
-    case: "writeStarted";
-  } | {
-    /**
-     * @generated from field: loam.jobs.v1.WriteEnded write_ended = 5;
-     */
-    value: WriteEnded;
-    case: "writeEnded";
-  } | {
-    /**
-     * @generated from field: loam.jobs.v1.EngineSession engine_session = 6;
-     */
-    value: EngineSession;
-    case: "engineSession";
-  } | {
-    /**
-     * @generated from field: loam.jobs.v1.Cell cell = 7;
-     */
-    value: Cell;
-    case: "cell";
-  } | {
-    /**
-     * @generated from field: loam.jobs.v1.Artifact artifact = 8;
-     */
-    value: Artifact;
-    case: "artifact";
-  } | { case: undefined; value?: undefined };
-};
-
-/**
- * Describes the message loam.jobs.v1.Report.
- * Use `create(ReportSchema)` to create a new message.
- */
-export const ReportSchema: GenMessage<Report> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 14);
-
-/**
- * @generated from message loam.jobs.v1.ReportRequest
- */
-export type ReportRequest = Message<"loam.jobs.v1.ReportRequest"> & {
-  /**
-   * @generated from field: repeated loam.jobs.v1.Report reports = 1;
-   */
-  reports: Report[];
-};
-
-/**
- * Describes the message loam.jobs.v1.ReportRequest.
- * Use `create(ReportRequestSchema)` to create a new message.
- */
-export const ReportRequestSchema: GenMessage<ReportRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 15);
-
-/**
- * @generated from message loam.jobs.v1.ReportResponse
- */
-export type ReportResponse = Message<"loam.jobs.v1.ReportResponse"> & {
-  /**
-   * that the ended writes committed
-   *
-   * @generated from field: repeated loam.jobs.v1.Snapshot snapshots = 1;
-   */
-  snapshots: Snapshot[];
-};
-
-/**
- * Describes the message loam.jobs.v1.ReportResponse.
- * Use `create(ReportResponseSchema)` to create a new message.
- */
-export const ReportResponseSchema: GenMessage<ReportResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 16);
-
-/**
- * @generated from message loam.jobs.v1.Completion
- */
-export type Completion = Message<"loam.jobs.v1.Completion"> & {
-  /**
-   * @generated from field: loam.jobs.v1.LeaseToken token = 1;
-   */
-  token?: LeaseToken | undefined;
-
-  /**
-   * @generated from oneof loam.jobs.v1.Completion.how
-   */
-  how: {
-    /**
-     * the result, JSON
-     *
-     * @generated from field: bytes succeeded = 2;
-     */
-    value: Uint8Array;
-    case: "succeeded";
-  } | {
-    /**
-     * @generated from field: loam.jobs.v1.Failure failed = 3;
-     */
-    value: Failure;
-    case: "failed";
-  } | {
-    /**
-     * the engine has answered: nothing of it runs any more
-     *
-     * @generated from field: bool cancelled = 4;
-     */
-    value: boolean;
-    case: "cancelled";
-  } | {
-    /**
-     * give it back without using up an attempt
-     *
-     * @generated from field: bool released = 5;
-     */
-    value: boolean;
-    case: "released";
-  } | { case: undefined; value?: undefined };
-
-  /**
-   * with `failed`: the child died, count it as lost
-   *
-   * @generated from field: bool lost = 6;
-   */
-  lost: boolean;
-
-  /**
-   * with an empty `succeeded`: where the result is
-   *
-   * @generated from field: loam.jobs.v1.Blob blob = 7;
-   */
-  blob?: Blob | undefined;
-};
-
-/**
- * Describes the message loam.jobs.v1.Completion.
- * Use `create(CompletionSchema)` to create a new message.
- */
-export const CompletionSchema: GenMessage<Completion> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 17);
-
-/**
- * @generated from message loam.jobs.v1.CompleteRequest
- */
-export type CompleteRequest = Message<"loam.jobs.v1.CompleteRequest"> & {
-  /**
-   * @generated from field: string request_id = 1;
-   */
-  requestId: string;
-
-  /**
-   * @generated from field: repeated loam.jobs.v1.Completion completions = 2;
-   */
-  completions: Completion[];
-
-  /**
-   * @generated from field: loam.jobs.v1.LeaseRequest next = 3;
-   */
-  next?: LeaseRequest | undefined;
-
-  /**
-   * the last outputs and progress of these attempts, stored before their ends
-   *
-   * @generated from field: repeated loam.jobs.v1.Report reports = 4;
-   */
-  reports: Report[];
-};
-
-/**
- * Describes the message loam.jobs.v1.CompleteRequest.
- * Use `create(CompleteRequestSchema)` to create a new message.
- */
-export const CompleteRequestSchema: GenMessage<CompleteRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 18);
-
-/**
- * @generated from message loam.jobs.v1.CompletionResult
- */
-export type CompletionResult = Message<"loam.jobs.v1.CompletionResult"> & {
-  /**
-   * @generated from field: bool fenced = 1;
-   */
-  fenced: boolean;
-
-  /**
-   * @generated from field: string message = 2;
-   */
-  message: string;
-
-  /**
-   * @generated from field: loam.jobs.v1.JobState state = 3;
-   */
-  state: JobState;
-};
-
-/**
- * Describes the message loam.jobs.v1.CompletionResult.
- * Use `create(CompletionResultSchema)` to create a new message.
- */
-export const CompletionResultSchema: GenMessage<CompletionResult> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 19);
-
-/**
- * @generated from message loam.jobs.v1.CompleteResponse
- */
-export type CompleteResponse = Message<"loam.jobs.v1.CompleteResponse"> & {
-  /**
-   * in the order of the completions
-   *
-   * @generated from field: repeated loam.jobs.v1.CompletionResult results = 1;
-   */
-  results: CompletionResult[];
-
-  /**
-   * @generated from field: repeated loam.jobs.v1.Lease leases = 2;
-   */
-  leases: Lease[];
-};
-
-/**
- * Describes the message loam.jobs.v1.CompleteResponse.
- * Use `create(CompleteResponseSchema)` to create a new message.
- */
-export const CompleteResponseSchema: GenMessage<CompleteResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 20);
-
-/**
  * @generated from message loam.jobs.v1.CancelRequest
  */
 export type CancelRequest = Message<"loam.jobs.v1.CancelRequest"> & {
@@ -742,7 +237,7 @@ export type CancelRequest = Message<"loam.jobs.v1.CancelRequest"> & {
  * Use `create(CancelRequestSchema)` to create a new message.
  */
 export const CancelRequestSchema: GenMessage<CancelRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 21);
+  messageDesc(file_loam_jobs_v1_service, 5);
 
 /**
  * @generated from message loam.jobs.v1.CancelResponse
@@ -759,7 +254,7 @@ export type CancelResponse = Message<"loam.jobs.v1.CancelResponse"> & {
  * Use `create(CancelResponseSchema)` to create a new message.
  */
 export const CancelResponseSchema: GenMessage<CancelResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 22);
+  messageDesc(file_loam_jobs_v1_service, 6);
 
 /**
  * @generated from message loam.jobs.v1.GetRequest
@@ -778,7 +273,7 @@ export type GetRequest = Message<"loam.jobs.v1.GetRequest"> & {
  * Use `create(GetRequestSchema)` to create a new message.
  */
 export const GetRequestSchema: GenMessage<GetRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 23);
+  messageDesc(file_loam_jobs_v1_service, 7);
 
 /**
  * @generated from message loam.jobs.v1.GetResponse
@@ -831,7 +326,7 @@ export type GetResponse = Message<"loam.jobs.v1.GetResponse"> & {
  * Use `create(GetResponseSchema)` to create a new message.
  */
 export const GetResponseSchema: GenMessage<GetResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 24);
+  messageDesc(file_loam_jobs_v1_service, 8);
 
 /**
  * @generated from message loam.jobs.v1.ListRequest
@@ -931,7 +426,7 @@ export type ListRequest = Message<"loam.jobs.v1.ListRequest"> & {
  * Use `create(ListRequestSchema)` to create a new message.
  */
 export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 25);
+  messageDesc(file_loam_jobs_v1_service, 9);
 
 /**
  * @generated from message loam.jobs.v1.ListResponse
@@ -957,7 +452,7 @@ export type ListResponse = Message<"loam.jobs.v1.ListResponse"> & {
  * Use `create(ListResponseSchema)` to create a new message.
  */
 export const ListResponseSchema: GenMessage<ListResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 26);
+  messageDesc(file_loam_jobs_v1_service, 10);
 
 /**
  * @generated from message loam.jobs.v1.OutputsRequest
@@ -984,7 +479,7 @@ export type OutputsRequest = Message<"loam.jobs.v1.OutputsRequest"> & {
  * Use `create(OutputsRequestSchema)` to create a new message.
  */
 export const OutputsRequestSchema: GenMessage<OutputsRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 27);
+  messageDesc(file_loam_jobs_v1_service, 11);
 
 /**
  * @generated from message loam.jobs.v1.Output
@@ -1020,7 +515,7 @@ export type Output = Message<"loam.jobs.v1.Output"> & {
  * Use `create(OutputSchema)` to create a new message.
  */
 export const OutputSchema: GenMessage<Output> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 28);
+  messageDesc(file_loam_jobs_v1_service, 12);
 
 /**
  * @generated from message loam.jobs.v1.OutputsResponse
@@ -1047,7 +542,7 @@ export type OutputsResponse = Message<"loam.jobs.v1.OutputsResponse"> & {
  * Use `create(OutputsResponseSchema)` to create a new message.
  */
 export const OutputsResponseSchema: GenMessage<OutputsResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 29);
+  messageDesc(file_loam_jobs_v1_service, 13);
 
 /**
  * @generated from message loam.jobs.v1.SnapshotsRequest
@@ -1069,7 +564,7 @@ export type SnapshotsRequest = Message<"loam.jobs.v1.SnapshotsRequest"> & {
  * Use `create(SnapshotsRequestSchema)` to create a new message.
  */
 export const SnapshotsRequestSchema: GenMessage<SnapshotsRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 30);
+  messageDesc(file_loam_jobs_v1_service, 14);
 
 /**
  * @generated from message loam.jobs.v1.SnapshotsResponse
@@ -1086,7 +581,7 @@ export type SnapshotsResponse = Message<"loam.jobs.v1.SnapshotsResponse"> & {
  * Use `create(SnapshotsResponseSchema)` to create a new message.
  */
 export const SnapshotsResponseSchema: GenMessage<SnapshotsResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 31);
+  messageDesc(file_loam_jobs_v1_service, 15);
 
 /**
  * @generated from message loam.jobs.v1.WatchRequest
@@ -1131,7 +626,7 @@ export type WatchRequest = Message<"loam.jobs.v1.WatchRequest"> & {
  * Use `create(WatchRequestSchema)` to create a new message.
  */
 export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 32);
+  messageDesc(file_loam_jobs_v1_service, 16);
 
 /**
  * @generated from message loam.jobs.v1.WatchResponse
@@ -1169,33 +664,7 @@ export type WatchResponse = Message<"loam.jobs.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 33);
-
-/**
- * @generated from message loam.jobs.v1.OpenEngineRequest
- */
-export type OpenEngineRequest = Message<"loam.jobs.v1.OpenEngineRequest"> & {
-  /**
-   * "spark", or "catalog" for that alone
-   *
-   * @generated from field: string engine = 1;
-   */
-  engine: string;
-
-  /**
-   * who keeps it open, a kernel or a worker
-   *
-   * @generated from field: string holder = 2;
-   */
-  holder: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.OpenEngineRequest.
- * Use `create(OpenEngineRequestSchema)` to create a new message.
- */
-export const OpenEngineRequestSchema: GenMessage<OpenEngineRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 34);
+  messageDesc(file_loam_jobs_v1_service, 17);
 
 /**
  * @generated from message loam.jobs.v1.OpenEngineResponse
@@ -1231,7 +700,7 @@ export type OpenEngineResponse = Message<"loam.jobs.v1.OpenEngineResponse"> & {
  * Use `create(OpenEngineResponseSchema)` to create a new message.
  */
 export const OpenEngineResponseSchema: GenMessage<OpenEngineResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 35);
+  messageDesc(file_loam_jobs_v1_service, 18);
 
 /**
  * @generated from message loam.jobs.v1.QueuesRequest
@@ -1250,7 +719,7 @@ export type QueuesRequest = Message<"loam.jobs.v1.QueuesRequest"> & {
  * Use `create(QueuesRequestSchema)` to create a new message.
  */
 export const QueuesRequestSchema: GenMessage<QueuesRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 36);
+  messageDesc(file_loam_jobs_v1_service, 19);
 
 /**
  * @generated from message loam.jobs.v1.QueuesResponse
@@ -1267,7 +736,7 @@ export type QueuesResponse = Message<"loam.jobs.v1.QueuesResponse"> & {
  * Use `create(QueuesResponseSchema)` to create a new message.
  */
 export const QueuesResponseSchema: GenMessage<QueuesResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 37);
+  messageDesc(file_loam_jobs_v1_service, 20);
 
 /**
  * @generated from message loam.jobs.v1.SetQueueRequest
@@ -1301,7 +770,7 @@ export type SetQueueRequest = Message<"loam.jobs.v1.SetQueueRequest"> & {
  * Use `create(SetQueueRequestSchema)` to create a new message.
  */
 export const SetQueueRequestSchema: GenMessage<SetQueueRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 38);
+  messageDesc(file_loam_jobs_v1_service, 21);
 
 /**
  * @generated from message loam.jobs.v1.SetQueueResponse
@@ -1318,58 +787,7 @@ export type SetQueueResponse = Message<"loam.jobs.v1.SetQueueResponse"> & {
  * Use `create(SetQueueResponseSchema)` to create a new message.
  */
 export const SetQueueResponseSchema: GenMessage<SetQueueResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 39);
-
-/**
- * @generated from message loam.jobs.v1.PurgeQueueRequest
- */
-export type PurgeQueueRequest = Message<"loam.jobs.v1.PurgeQueueRequest"> & {
-  /**
-   * @generated from field: string request_id = 1;
-   */
-  requestId: string;
-
-  /**
-   * @generated from field: string name = 2;
-   */
-  name: string;
-
-  /**
-   * at most 1,000 a call; default 1,000
-   *
-   * @generated from field: uint32 limit = 3;
-   */
-  limit: number;
-};
-
-/**
- * Describes the message loam.jobs.v1.PurgeQueueRequest.
- * Use `create(PurgeQueueRequestSchema)` to create a new message.
- */
-export const PurgeQueueRequestSchema: GenMessage<PurgeQueueRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 40);
-
-/**
- * @generated from message loam.jobs.v1.PurgeQueueResponse
- */
-export type PurgeQueueResponse = Message<"loam.jobs.v1.PurgeQueueResponse"> & {
-  /**
-   * @generated from field: uint32 cancelled = 1;
-   */
-  cancelled: number;
-
-  /**
-   * @generated from field: bool more = 2;
-   */
-  more: boolean;
-};
-
-/**
- * Describes the message loam.jobs.v1.PurgeQueueResponse.
- * Use `create(PurgeQueueResponseSchema)` to create a new message.
- */
-export const PurgeQueueResponseSchema: GenMessage<PurgeQueueResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 41);
+  messageDesc(file_loam_jobs_v1_service, 22);
 
 /**
  * @generated from message loam.jobs.v1.RetryRequest
@@ -1398,7 +816,7 @@ export type RetryRequest = Message<"loam.jobs.v1.RetryRequest"> & {
  * Use `create(RetryRequestSchema)` to create a new message.
  */
 export const RetryRequestSchema: GenMessage<RetryRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 42);
+  messageDesc(file_loam_jobs_v1_service, 23);
 
 /**
  * @generated from message loam.jobs.v1.RetryResponse
@@ -1415,7 +833,7 @@ export type RetryResponse = Message<"loam.jobs.v1.RetryResponse"> & {
  * Use `create(RetryResponseSchema)` to create a new message.
  */
 export const RetryResponseSchema: GenMessage<RetryResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 43);
+  messageDesc(file_loam_jobs_v1_service, 24);
 
 /**
  * Dead letters: by id, or all of a filter.
@@ -1461,7 +879,7 @@ export type DeadFilter = Message<"loam.jobs.v1.DeadFilter"> & {
  * Use `create(DeadFilterSchema)` to create a new message.
  */
 export const DeadFilterSchema: GenMessage<DeadFilter> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 44);
+  messageDesc(file_loam_jobs_v1_service, 25);
 
 /**
  * @generated from message loam.jobs.v1.RedriveRequest
@@ -1509,7 +927,7 @@ export type RedriveRequest = Message<"loam.jobs.v1.RedriveRequest"> & {
  * Use `create(RedriveRequestSchema)` to create a new message.
  */
 export const RedriveRequestSchema: GenMessage<RedriveRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 45);
+  messageDesc(file_loam_jobs_v1_service, 26);
 
 /**
  * @generated from message loam.jobs.v1.RedriveResponse
@@ -1538,7 +956,7 @@ export type RedriveResponse = Message<"loam.jobs.v1.RedriveResponse"> & {
  * Use `create(RedriveResponseSchema)` to create a new message.
  */
 export const RedriveResponseSchema: GenMessage<RedriveResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 46);
+  messageDesc(file_loam_jobs_v1_service, 27);
 
 /**
  * @generated from message loam.jobs.v1.DismissRequest
@@ -1570,7 +988,7 @@ export type DismissRequest = Message<"loam.jobs.v1.DismissRequest"> & {
  * Use `create(DismissRequestSchema)` to create a new message.
  */
 export const DismissRequestSchema: GenMessage<DismissRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 47);
+  messageDesc(file_loam_jobs_v1_service, 28);
 
 /**
  * @generated from message loam.jobs.v1.DismissResponse
@@ -1594,7 +1012,7 @@ export type DismissResponse = Message<"loam.jobs.v1.DismissResponse"> & {
  * Use `create(DismissResponseSchema)` to create a new message.
  */
 export const DismissResponseSchema: GenMessage<DismissResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 48);
+  messageDesc(file_loam_jobs_v1_service, 29);
 
 /**
  * @generated from message loam.jobs.v1.DeleteRequest
@@ -1647,7 +1065,7 @@ export type DeleteRequest = Message<"loam.jobs.v1.DeleteRequest"> & {
  * Use `create(DeleteRequestSchema)` to create a new message.
  */
 export const DeleteRequestSchema: GenMessage<DeleteRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 49);
+  messageDesc(file_loam_jobs_v1_service, 30);
 
 /**
  * @generated from message loam.jobs.v1.DeleteResponse
@@ -1671,166 +1089,7 @@ export type DeleteResponse = Message<"loam.jobs.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 50);
-
-/**
- * @generated from message loam.jobs.v1.FindStepRequest
- */
-export type FindStepRequest = Message<"loam.jobs.v1.FindStepRequest"> & {
-  /**
-   * @generated from field: loam.jobs.v1.LeaseToken token = 1;
-   */
-  token?: LeaseToken | undefined;
-
-  /**
-   * @generated from field: string key = 2;
-   */
-  key: string;
-
-  /**
-   * @generated from field: string input_hash = 3;
-   */
-  inputHash: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.FindStepRequest.
- * Use `create(FindStepRequestSchema)` to create a new message.
- */
-export const FindStepRequestSchema: GenMessage<FindStepRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 51);
-
-/**
- * @generated from message loam.jobs.v1.FindStepResponse
- */
-export type FindStepResponse = Message<"loam.jobs.v1.FindStepResponse"> & {
-  /**
-   * @generated from field: bool found = 1;
-   */
-  found: boolean;
-
-  /**
-   * JSON
-   *
-   * @generated from field: bytes result = 2;
-   */
-  result: Uint8Array;
-
-  /**
-   * @generated from field: loam.jobs.v1.Blob blob = 3;
-   */
-  blob?: Blob | undefined;
-};
-
-/**
- * Describes the message loam.jobs.v1.FindStepResponse.
- * Use `create(FindStepResponseSchema)` to create a new message.
- */
-export const FindStepResponseSchema: GenMessage<FindStepResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 52);
-
-/**
- * @generated from message loam.jobs.v1.RecordStepRequest
- */
-export type RecordStepRequest = Message<"loam.jobs.v1.RecordStepRequest"> & {
-  /**
-   * @generated from field: string request_id = 1;
-   */
-  requestId: string;
-
-  /**
-   * @generated from field: loam.jobs.v1.LeaseToken token = 2;
-   */
-  token?: LeaseToken | undefined;
-
-  /**
-   * @generated from field: string key = 3;
-   */
-  key: string;
-
-  /**
-   * @generated from field: string input_hash = 4;
-   */
-  inputHash: string;
-
-  /**
-   * JSON
-   *
-   * @generated from field: bytes result = 5;
-   */
-  result: Uint8Array;
-
-  /**
-   * @generated from field: loam.jobs.v1.Blob blob = 6;
-   */
-  blob?: Blob | undefined;
-};
-
-/**
- * Describes the message loam.jobs.v1.RecordStepRequest.
- * Use `create(RecordStepRequestSchema)` to create a new message.
- */
-export const RecordStepRequestSchema: GenMessage<RecordStepRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 53);
-
-/**
- * @generated from message loam.jobs.v1.RecordStepResponse
- */
-export type RecordStepResponse = Message<"loam.jobs.v1.RecordStepResponse"> & {
-};
-
-/**
- * Describes the message loam.jobs.v1.RecordStepResponse.
- * Use `create(RecordStepResponseSchema)` to create a new message.
- */
-export const RecordStepResponseSchema: GenMessage<RecordStepResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 54);
-
-/**
- * @generated from message loam.jobs.v1.PutBlobRequest
- */
-export type PutBlobRequest = Message<"loam.jobs.v1.PutBlobRequest"> & {
-  /**
-   * @generated from field: loam.jobs.v1.LeaseToken token = 1;
-   */
-  token?: LeaseToken | undefined;
-
-  /**
-   * at most 48 MB
-   *
-   * @generated from field: bytes content = 2;
-   */
-  content: Uint8Array;
-
-  /**
-   * @generated from field: string sha256 = 3;
-   */
-  sha256: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.PutBlobRequest.
- * Use `create(PutBlobRequestSchema)` to create a new message.
- */
-export const PutBlobRequestSchema: GenMessage<PutBlobRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 55);
-
-/**
- * @generated from message loam.jobs.v1.PutBlobResponse
- */
-export type PutBlobResponse = Message<"loam.jobs.v1.PutBlobResponse"> & {
-  /**
-   * @generated from field: loam.jobs.v1.Blob blob = 1;
-   */
-  blob?: Blob | undefined;
-};
-
-/**
- * Describes the message loam.jobs.v1.PutBlobResponse.
- * Use `create(PutBlobResponseSchema)` to create a new message.
- */
-export const PutBlobResponseSchema: GenMessage<PutBlobResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 56);
+  messageDesc(file_loam_jobs_v1_service, 31);
 
 /**
  * @generated from message loam.jobs.v1.GetBlobRequest
@@ -1854,7 +1113,7 @@ export type GetBlobRequest = Message<"loam.jobs.v1.GetBlobRequest"> & {
  * Use `create(GetBlobRequestSchema)` to create a new message.
  */
 export const GetBlobRequestSchema: GenMessage<GetBlobRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 57);
+  messageDesc(file_loam_jobs_v1_service, 32);
 
 /**
  * @generated from message loam.jobs.v1.GetBlobResponse
@@ -1871,7 +1130,7 @@ export type GetBlobResponse = Message<"loam.jobs.v1.GetBlobResponse"> & {
  * Use `create(GetBlobResponseSchema)` to create a new message.
  */
 export const GetBlobResponseSchema: GenMessage<GetBlobResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 58);
+  messageDesc(file_loam_jobs_v1_service, 33);
 
 /**
  * @generated from message loam.jobs.v1.StatusRequest
@@ -1884,7 +1143,7 @@ export type StatusRequest = Message<"loam.jobs.v1.StatusRequest"> & {
  * Use `create(StatusRequestSchema)` to create a new message.
  */
 export const StatusRequestSchema: GenMessage<StatusRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 59);
+  messageDesc(file_loam_jobs_v1_service, 34);
 
 /**
  * @generated from message loam.jobs.v1.Process
@@ -1930,7 +1189,7 @@ export type Process = Message<"loam.jobs.v1.Process"> & {
  * Use `create(ProcessSchema)` to create a new message.
  */
 export const ProcessSchema: GenMessage<Process> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 60);
+  messageDesc(file_loam_jobs_v1_service, 35);
 
 /**
  * @generated from message loam.jobs.v1.StatusResponse
@@ -1981,188 +1240,7 @@ export type StatusResponse = Message<"loam.jobs.v1.StatusResponse"> & {
  * Use `create(StatusResponseSchema)` to create a new message.
  */
 export const StatusResponseSchema: GenMessage<StatusResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 61);
-
-/**
- * @generated from message loam.jobs.v1.ShutdownRequest
- */
-export type ShutdownRequest = Message<"loam.jobs.v1.ShutdownRequest"> & {
-  /**
-   * @generated from field: string request_id = 1;
-   */
-  requestId: string;
-
-  /**
-   * although runs are under way
-   *
-   * @generated from field: bool force = 2;
-   */
-  force: boolean;
-};
-
-/**
- * Describes the message loam.jobs.v1.ShutdownRequest.
- * Use `create(ShutdownRequestSchema)` to create a new message.
- */
-export const ShutdownRequestSchema: GenMessage<ShutdownRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 62);
-
-/**
- * @generated from message loam.jobs.v1.ShutdownResponse
- */
-export type ShutdownResponse = Message<"loam.jobs.v1.ShutdownResponse"> & {
-  /**
-   * @generated from field: string message = 1;
-   */
-  message: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.ShutdownResponse.
- * Use `create(ShutdownResponseSchema)` to create a new message.
- */
-export const ShutdownResponseSchema: GenMessage<ShutdownResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 63);
-
-/**
- * A program for an engine. A client that knows Python's side of it (interpreter, inputs, outputs) enqueues the payload.
- *
- * @generated from message loam.jobs.v1.SubmitEngineJobRequest
- */
-export type SubmitEngineJobRequest = Message<"loam.jobs.v1.SubmitEngineJobRequest"> & {
-  /**
-   * @generated from field: string request_id = 1;
-   */
-  requestId: string;
-
-  /**
-   * "spark"
-   *
-   * @generated from field: string engine = 2;
-   */
-  engine: string;
-
-  /**
-   * the program's text
-   *
-   * @generated from field: string source = 3;
-   */
-  source: string;
-
-  /**
-   * what people read; default "program.py"
-   *
-   * @generated from field: string name = 4;
-   */
-  name: string;
-
-  /**
-   * JSON object; default {}
-   *
-   * @generated from field: bytes params = 5;
-   */
-  params: Uint8Array;
-
-  /**
-   * the interpreter, a path on the server's machine; default: the engines' own
-   *
-   * @generated from field: string python = 6;
-   */
-  python: string;
-
-  /**
-   * default: the home folder of whoever runs the server
-   *
-   * @generated from field: string cwd = 7;
-   */
-  cwd: string;
-
-  /**
-   * queue, priority, retries, limits, tags, …; without a task
-   *
-   * @generated from field: loam.jobs.v1.JobSpec job = 8;
-   */
-  job?: JobSpec | undefined;
-};
-
-/**
- * Describes the message loam.jobs.v1.SubmitEngineJobRequest.
- * Use `create(SubmitEngineJobRequestSchema)` to create a new message.
- */
-export const SubmitEngineJobRequestSchema: GenMessage<SubmitEngineJobRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 64);
-
-/**
- * @generated from message loam.jobs.v1.SubmitEngineJobResponse
- */
-export type SubmitEngineJobResponse = Message<"loam.jobs.v1.SubmitEngineJobResponse"> & {
-  /**
-   * @generated from field: string job_id = 1;
-   */
-  jobId: string;
-};
-
-/**
- * Describes the message loam.jobs.v1.SubmitEngineJobResponse.
- * Use `create(SubmitEngineJobResponseSchema)` to create a new message.
- */
-export const SubmitEngineJobResponseSchema: GenMessage<SubmitEngineJobResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 65);
-
-/**
- * @generated from message loam.jobs.v1.RestartEngineRequest
- */
-export type RestartEngineRequest = Message<"loam.jobs.v1.RestartEngineRequest"> & {
-  /**
-   * @generated from field: string request_id = 1;
-   */
-  requestId: string;
-
-  /**
-   * a run that was asked to stop some time ago (30 s) and has not
-   *
-   * @generated from field: string job_id = 2;
-   */
-  jobId: string;
-
-  /**
-   * @generated from field: bool look_only = 3;
-   */
-  lookOnly: boolean;
-};
-
-/**
- * Describes the message loam.jobs.v1.RestartEngineRequest.
- * Use `create(RestartEngineRequestSchema)` to create a new message.
- */
-export const RestartEngineRequestSchema: GenMessage<RestartEngineRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 66);
-
-/**
- * @generated from message loam.jobs.v1.RestartEngineResponse
- */
-export type RestartEngineResponse = Message<"loam.jobs.v1.RestartEngineResponse"> & {
-  /**
-   * the caller's other runs that use the engine: attached ones fail, others are lost
-   *
-   * @generated from field: repeated loam.jobs.v1.Job jobs = 1;
-   */
-  jobs: Job[];
-
-  /**
-   * how many runs of other namespaces do
-   *
-   * @generated from field: uint32 foreign = 2;
-   */
-  foreign: number;
-};
-
-/**
- * Describes the message loam.jobs.v1.RestartEngineResponse.
- * Use `create(RestartEngineResponseSchema)` to create a new message.
- */
-export const RestartEngineResponseSchema: GenMessage<RestartEngineResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 67);
+  messageDesc(file_loam_jobs_v1_service, 36);
 
 /**
  * @generated from message loam.jobs.v1.CountsRequest
@@ -2175,7 +1253,7 @@ export type CountsRequest = Message<"loam.jobs.v1.CountsRequest"> & {
  * Use `create(CountsRequestSchema)` to create a new message.
  */
 export const CountsRequestSchema: GenMessage<CountsRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 68);
+  messageDesc(file_loam_jobs_v1_service, 37);
 
 /**
  * @generated from message loam.jobs.v1.CountsResponse
@@ -2226,7 +1304,7 @@ export type CountsResponse = Message<"loam.jobs.v1.CountsResponse"> & {
  * Use `create(CountsResponseSchema)` to create a new message.
  */
 export const CountsResponseSchema: GenMessage<CountsResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 69);
+  messageDesc(file_loam_jobs_v1_service, 38);
 
 /**
  * @generated from message loam.jobs.v1.TablesRequest
@@ -2239,7 +1317,7 @@ export type TablesRequest = Message<"loam.jobs.v1.TablesRequest"> & {
  * Use `create(TablesRequestSchema)` to create a new message.
  */
 export const TablesRequestSchema: GenMessage<TablesRequest> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 70);
+  messageDesc(file_loam_jobs_v1_service, 39);
 
 /**
  * @generated from message loam.jobs.v1.Table
@@ -2268,7 +1346,7 @@ export type Table = Message<"loam.jobs.v1.Table"> & {
  * Use `create(TableSchema)` to create a new message.
  */
 export const TableSchema: GenMessage<Table> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 71);
+  messageDesc(file_loam_jobs_v1_service, 40);
 
 /**
  * @generated from message loam.jobs.v1.TablesResponse
@@ -2294,7 +1372,7 @@ export type TablesResponse = Message<"loam.jobs.v1.TablesResponse"> & {
  * Use `create(TablesResponseSchema)` to create a new message.
  */
 export const TablesResponseSchema: GenMessage<TablesResponse> = /*@__PURE__*/
-  messageDesc(file_loam_jobs_v1_service, 72);
+  messageDesc(file_loam_jobs_v1_service, 41);
 
 /**
  * @generated from service loam.jobs.v1.Jobs
@@ -2319,46 +1397,6 @@ export const Jobs: GenService<{
     methodKind: "unary";
     input: typeof EnqueueRequestSchema;
     output: typeof EnqueueResponseSchema;
-  },
-  /**
-   * Hand out ready jobs, each under a new epoch.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.Lease
-   */
-  lease: {
-    methodKind: "unary";
-    input: typeof LeaseRequestSchema;
-    output: typeof LeaseResponseSchema;
-  },
-  /**
-   * Keep leases; the only way a worker learns that it must stop.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.Extend
-   */
-  extend: {
-    methodKind: "unary";
-    input: typeof ExtendRequestSchema;
-    output: typeof ExtendResponseSchema;
-  },
-  /**
-   * Say what a running attempt does: progress, outputs, log lines, writes on tables.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.Report
-   */
-  report: {
-    methodKind: "unary";
-    input: typeof ReportRequestSchema;
-    output: typeof ReportResponseSchema;
-  },
-  /**
-   * Record how attempts ended, each on its own; may lease the next batch in the same call.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.Complete
-   */
-  complete: {
-    methodKind: "unary";
-    input: typeof CompleteRequestSchema;
-    output: typeof CompleteResponseSchema;
   },
   /**
    * Ask jobs to stop. A waiting job is cancelled at once, a running one by its worker.
@@ -2417,16 +1455,6 @@ export const Jobs: GenService<{
     output: typeof WatchResponseSchema;
   },
   /**
-   * Start the engine if need be and say where it is. Calling it again keeps it.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.OpenEngine
-   */
-  openEngine: {
-    methodKind: "unary";
-    input: typeof OpenEngineRequestSchema;
-    output: typeof OpenEngineResponseSchema;
-  },
-  /**
    * Queues with their limits and golden signals.
    *
    * @generated from rpc loam.jobs.v1.Jobs.Queues
@@ -2445,16 +1473,6 @@ export const Jobs: GenService<{
     methodKind: "unary";
     input: typeof SetQueueRequestSchema;
     output: typeof SetQueueResponseSchema;
-  },
-  /**
-   * Cancel what waits in a queue; never touches what runs.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.PurgeQueue
-   */
-  purgeQueue: {
-    methodKind: "unary";
-    input: typeof PurgeQueueRequestSchema;
-    output: typeof PurgeQueueResponseSchema;
   },
   /**
    * Make a new job of one that has ended, with other parameters where given.
@@ -2497,36 +1515,6 @@ export const Jobs: GenService<{
     output: typeof DeleteResponseSchema;
   },
   /**
-   * A recorded step of a run: what was recorded, or nothing.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.FindStep
-   */
-  findStep: {
-    methodKind: "unary";
-    input: typeof FindStepRequestSchema;
-    output: typeof FindStepResponseSchema;
-  },
-  /**
-   * Record a step; a repeat of the run does not do it again.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.RecordStep
-   */
-  recordStep: {
-    methodKind: "unary";
-    input: typeof RecordStepRequestSchema;
-    output: typeof RecordStepResponseSchema;
-  },
-  /**
-   * Keep a large value of a running attempt.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.PutBlob
-   */
-  putBlob: {
-    methodKind: "unary";
-    input: typeof PutBlobRequestSchema;
-    output: typeof PutBlobResponseSchema;
-  },
-  /**
    * @generated from rpc loam.jobs.v1.Jobs.GetBlob
    */
   getBlob: {
@@ -2543,26 +1531,6 @@ export const Jobs: GenService<{
     methodKind: "unary";
     input: typeof StatusRequestSchema;
     output: typeof StatusResponseSchema;
-  },
-  /**
-   * End the server and the processes it supervises.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.Shutdown
-   */
-  shutdown: {
-    methodKind: "unary";
-    input: typeof ShutdownRequestSchema;
-    output: typeof ShutdownResponseSchema;
-  },
-  /**
-   * Have a program run by an engine, in a worker; what the program lacks is refused before anything is stored.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.SubmitEngineJob
-   */
-  submitEngineJob: {
-    methodKind: "unary";
-    input: typeof SubmitEngineJobRequestSchema;
-    output: typeof SubmitEngineJobResponseSchema;
   },
   /**
    * Keep a rule and the job that each of its ticks makes.
@@ -2685,16 +1653,6 @@ export const Jobs: GenService<{
     methodKind: "unary";
     input: typeof InspectNotebookRequestSchema;
     output: typeof InspectNotebookResponseSchema;
-  },
-  /**
-   * Start the engine anew that does not let go of a cancelled run; with `look_only`, only name the runs this fails.
-   *
-   * @generated from rpc loam.jobs.v1.Jobs.RestartEngine
-   */
-  restartEngine: {
-    methodKind: "unary";
-    input: typeof RestartEngineRequestSchema;
-    output: typeof RestartEngineResponseSchema;
   },
   /**
    * How many runs stand where.
