@@ -25,3 +25,8 @@ def jp_asyncio_loop():
 @pytest.fixture
 def jp_server_cleanup():
     pass
+
+
+def pytest_collection_modifyitems(items):
+    """The browser's tests come last: Playwright keeps an event loop in the main thread until the session ends."""
+    items.sort(key=lambda item: item.path.parent.name == "browser")

@@ -3,11 +3,11 @@ import * as React from 'react';
 import { loamIcon } from './icons';
 import type { Face } from './ui/face';
 import type { FormOf } from './ui/schedule/form';
+import { later } from './ui/later';
 import { FaceWidget } from './widgets';
 
-/** Both come when they are opened: the sidebar does without them. */
-const ScheduleForm = React.lazy(async () => ({ default: (await import('./ui/schedule/form')).ScheduleForm }));
-const SchedulePage = React.lazy(async () => ({ default: (await import('./ui/schedule/page')).SchedulePage }));
+const ScheduleForm = later(async () => (await import('./ui/schedule/form')).ScheduleForm);
+const SchedulePage = later(async () => (await import('./ui/schedule/page')).SchedulePage);
 
 export class ScheduleWidget extends FaceWidget {
   constructor(
@@ -26,11 +26,7 @@ export class ScheduleWidget extends FaceWidget {
   };
 
   protected view(): JSX.Element {
-    return (
-      <React.Suspense fallback={<div className="jp-loam-sub">{this.face.trans.__('Loading…')}</div>}>
-        <SchedulePage id={this.scheduleId} onName={this._name} />
-      </React.Suspense>
-    );
+    return <SchedulePage id={this.scheduleId} onName={this._name} />;
   }
 }
 
@@ -54,10 +50,6 @@ export class ScheduleFormWidget extends FaceWidget {
   }
 
   protected view(): JSX.Element {
-    return (
-      <React.Suspense fallback={<div className="jp-loam-sub">{this.face.trans.__('Loading…')}</div>}>
-        <ScheduleForm of={this._of} onDone={this._end} onCancel={() => this._end('')} />
-      </React.Suspense>
-    );
+    return <ScheduleForm of={this._of} onDone={this._end} onCancel={() => this._end('')} />;
   }
 }

@@ -8,12 +8,12 @@ import { RUN_MIME, TABLE_MIME, readRun, readTable } from './model/bundle';
 import type { Followed } from './model/followed';
 import type { Face } from './ui/face';
 import { FaceContext } from './ui/face';
+import { later } from './ui/later';
 import { RunCell } from './ui/runcell';
 import { Sidebar } from './ui/sidebar';
 import { TableView } from './ui/table';
 
-/** The page of a run comes with the first one that is opened: the sidebar does without it. */
-const RunPage = React.lazy(async () => ({ default: (await import('./ui/run/page')).RunPage }));
+const RunPage = later(async () => (await import('./ui/run/page')).RunPage);
 
 export abstract class FaceWidget extends ReactWidget {
   private readonly _face: Face;
@@ -86,11 +86,7 @@ export class RunWidget extends FaceWidget {
   }
 
   protected view(): JSX.Element {
-    return (
-      <React.Suspense fallback={<div className="jp-loam-sub">{this.face.trans.__('Loading…')}</div>}>
-        <RunPage run={this._run} />
-      </React.Suspense>
-    );
+    return <RunPage run={this._run} />;
   }
 }
 

@@ -140,8 +140,15 @@ class Tab:
 
     def ready(self) -> Tab:
         """Wait until Lab is restored."""
-        self.page.wait_for_function("window.jupyterapp !== undefined")
-        self.page.evaluate("window.jupyterapp.restored")
+        # A second page of the same workspace is sent on to another one in the middle of that.
+        while True:
+            try:
+                self.page.wait_for_function("window.jupyterapp !== undefined")
+                self.page.evaluate("window.jupyterapp.restored")
+                break
+            except Error as error:
+                if "context was destroyed" not in str(error):
+                    raise
         self.page.locator("#jupyterlab-splash").wait_for(state="detached")
         return self
 

@@ -128,7 +128,7 @@ def test_ten_hidden_pages_ask_nothing(new_tab, lab, home):
     for page in pages:
         page.open()
         page.sidebar().locator("[data-run]").first.wait_for()
-        page.page.wait_for_timeout(1_000)
+        page.page.wait_for_timeout(500)
         page.page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})")
     client = home.client()
     home_run(client, "hidden first")
