@@ -34,8 +34,6 @@ class Force(Calls):
     def restart_engine(self, request: api.RestartEngineRequest, ctx: Context, /) -> api.RestartEngineResponse:
         """Start the engine of a run that is still cancelling anew; with `look_only`, only name the runs this fails."""
         who = self._who(ctx.request_headers)
-        if self._restarts is None:
-            raise Unavailable("this server starts no engines; restart the cluster that the run uses")
 
         def look(reader: Reader) -> tuple[str, api.RestartEngineResponse]:
             job = reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(request.job_id)))
@@ -48,6 +46,8 @@ class Force(Calls):
 
         endpoint, reply = self.store.read(look)
         if not request.look_only:
+            if self._restarts is None:
+                raise Unavailable("this server starts no engines; restart the cluster that the run uses")
             self._restarts.restart_engine(endpoint)
         return reply
 

@@ -229,6 +229,9 @@ OTHER = [
     ("cancel_backfill", schedules.CancelBackfillRequest(backfill_id="x"), NotFound, "no backfill 'x'"),
     ("list_ticks", schedules.ListTicksRequest(limit=1_001), Invalid, "limit is 1,001"),
     ("inspect_notebook", schedules.InspectNotebookRequest(content=b"x"), Invalid, "it is not JSON"),
+    ("restart_engine", api.RestartEngineRequest(job_id="x"), Invalid, "'x' is not a run id"),
+    ("restart_engine", api.RestartEngineRequest(job_id=UNKNOWN), NotFound, "no job"),
+    ("list", api.ListRequest(job_ids=["x"] * 1_001), Invalid, "job_ids is 1,001"),
 ]  # fmt: skip
 
 
@@ -245,7 +248,7 @@ def test_every_unary_operation_has_a_row(lab):
     tried = {row[0] for row in OTHER} | {"enqueue"}
     named = {"".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_") for name in UNARY}
     # These take nothing that could be wrong.
-    assert named - tried == {"queues", "status"}
+    assert named - tried == {"queues", "status", "counts", "tables"}
 
 
 @pytest.mark.parametrize(

@@ -55,3 +55,8 @@ def at(lab, when):
     """Let the clock stand at `when` and the scheduler do what is due."""
     lab.clock.now = when
     return lab.step()
+
+
+def with_rule(**fields):
+    rule = {"cron": "", "zone": "UTC", "every_ms": 0, "at": [], "start": 0, "end": 0}
+    return json.dumps({"rule": {**rule, **fields}})
