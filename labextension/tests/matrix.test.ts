@@ -3,9 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { Cell } from '../src/gen/loam/jobs/v1/jobs_pb';
 import { CellSchema, CellState, JobState } from '../src/gen/loam/jobs/v1/jobs_pb';
 import { ScheduleSchema, TickHow, TickSchema } from '../src/gen/loam/jobs/v1/schedules_pb';
-import { readNotebook } from '../src/model/executed';
+import { failedCell, readNotebook } from '../src/model/executed';
 import { EVERYTHING, asked, isEmpty, matches } from '../src/model/filter';
-import { failedCell, lastWord, markAt, matrixOf, scheduleWord, summary, usual } from '../src/model/matrix';
+import { markAt, matrixOf, summary, usual } from '../src/model/matrix';
+import { lastWord, scheduleWord } from '../src/model/schedules';
 import { NOW, job, trans } from './make';
 
 const DAY = 86_400_000;

@@ -149,6 +149,11 @@ describe('what a rule would do', () => {
     expect([shown[0].time, shown[0].offset, shown[0].utc]).toEqual(['02:15', '+01:00', '01:15']);
   });
 
+  it('names the year where it is another one', () => {
+    const yearly = lines([fire('2027-01-01T06:00:00+00:00'), fire('2028-01-01T06:00:00+00:00')]);
+    expect(yearly.map(line => /202\d/.test(line.day))).toEqual([false, true]);
+  });
+
   it('says that clocks go back', () => {
     const autumn = [fire('2027-10-30T06:00:00+02:00', { clocksChange: true }), fire('2027-10-31T06:00:00+01:00', { clocksChange: true })];
     expect(lines(autumn).map(line => line.clocks)).toEqual([{ turn: 'back', gap: '' }, { turn: 'back', gap: '' }]);

@@ -62,7 +62,7 @@ def count(db: sqlite3.Connection, which: Filter) -> int:
 
 
 def _page(db: sqlite3.Connection, which: Filter, also: str = "", *more: object, names: Sequence[int] = ()) -> list[int]:
-    terms, parameters = _terms(db, which)
+    terms, parameters = _terms(db, which, driven=not which.ids)
     found: list[int] = []
     for source, order, first, values in _drivers(db, which, names=names, bounded=bool(also)):
         where = " AND ".join([*first, *terms, *([also] if also else [])])
@@ -133,7 +133,8 @@ def _of_state(db: sqlite3.Connection, state: State) -> Iterator[_Driver]:
         yield f"jobs j INDEXED BY {name}", "j.seq", [term], []
 
 
-def _terms(db: sqlite3.Connection, which: Filter) -> tuple[list[str], list[object]]:
+def _terms(db: sqlite3.Connection, which: Filter, *, driven: bool = False) -> tuple[list[str], list[object]]:
+    """Every filter as a term; `driven`: a driver starts from the schedule's runs, which need no term then."""
     terms: list[tuple[str, object]] = [("j.namespace = ?", which.namespace)]
     if which.states:
         states = json.dumps([str(State(state)) for state in which.states])
@@ -143,7 +144,7 @@ def _terms(db: sqlite3.Connection, which: Filter) -> tuple[list[str], list[objec
         terms.append(("j.origin_id IN (SELECT value FROM json_each(?))", origins))
     if which.tag:
         terms.append(("EXISTS (SELECT 1 FROM tags x WHERE x.seq = j.seq AND x.tag = ?)", which.tag))
-    if which.schedule:
+    if which.schedule and not driven:
         made = "SELECT k.job_seq FROM schedules s JOIN ticks k ON k.schedule = s.seq WHERE s.id = ?"
         terms.append((f"j.seq IN ({made})", which.schedule))
     if which.dead_letters:

@@ -6,6 +6,7 @@ import { JobSpecSchema, RetryPolicySchema, TaskSchema } from '../gen/loam/jobs/v
 import type { Parameter, RuleSchema, Schedule } from '../gen/loam/jobs/v1/schedules_pb';
 import { MissedPolicy, NoticeKind, OverlapPolicy } from '../gen/loam/jobs/v1/schedules_pb';
 import { lengthOf, lengthText } from './lengths';
+import { paramsIn } from './schedules';
 import { record } from './state';
 import { instantOf, wall } from './zone';
 
@@ -272,12 +273,6 @@ function isJson(value: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** The parameters of a job, whichever engine runs it. */
-export function paramsIn(payload: Record<string, unknown>): Record<string, unknown> {
-  const found = payload.params ?? payload.arguments;
-  return typeof found === 'object' && found !== null ? (found as Record<string, unknown>) : {};
 }
 
 /** Which field an error of the server is about: '' where it is about none of them. */

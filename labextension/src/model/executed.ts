@@ -1,4 +1,6 @@
 /** An executed notebook as it was kept. Its outputs are shown as those of a stranger: no scripts. */
+import type { Cell } from '../gen/loam/jobs/v1/jobs_pb';
+import { CellState } from '../gen/loam/jobs/v1/jobs_pb';
 import type { Trans } from './words';
 
 export interface KeptNotebook {
@@ -17,4 +19,9 @@ export function readNotebook(content: Uint8Array, trans: Trans): KeptNotebook {
     delete cell.metadata.trusted;
   }
   return found;
+}
+
+/** The cell at which a run failed; null where it did not, or not in one. */
+export function failedCell(cells: readonly Cell[]): Cell | null {
+  return cells.find(cell => cell.state === CellState.CELL_FAILED) ?? null;
 }

@@ -45,7 +45,7 @@ export function gapMs(fires: readonly Fire[]): number {
 
 export interface Shown {
   fire: Fire;
-  /** Fri 26 Mar, in the rule's zone. */
+  /** Fri 26 Mar, in the rule's zone; with the year where it is another one than the first's. */
   day: string;
   time: string;
   /** +01:00, as the offset from UTC. */
@@ -62,6 +62,7 @@ export interface Clocks {
 
 /** The lines of the list of fires. */
 export function lines(fires: readonly Fire[]): Shown[] {
+  const first = fires.length ? partsOf(fires[0].local)[0].slice(0, 4) : '';
   return fires.map((fire, place) => {
     const [date, time, offset] = partsOf(fire.local);
     return {
@@ -70,6 +71,8 @@ export function lines(fires: readonly Fire[]): Shown[] {
         weekday: 'short',
         day: 'numeric',
         month: 'short',
+        // Only where it is another one than that of the first line.
+        year: date.startsWith(first) ? undefined : 'numeric',
         timeZone: 'UTC'
       }),
       time,

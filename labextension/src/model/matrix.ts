@@ -1,10 +1,9 @@
 /** The last ticks of a schedule as a matrix: time across, cells down. Pure. */
 import type { Cell, Job } from '../gen/loam/jobs/v1/jobs_pb';
 import { CellState, JobState } from '../gen/loam/jobs/v1/jobs_pb';
-import type { Schedule, Tick } from '../gen/loam/jobs/v1/schedules_pb';
+import type { Tick } from '../gen/loam/jobs/v1/schedules_pb';
 import { TickHow } from '../gen/loam/jobs/v1/schedules_pb';
-import { hasEnded, lengthMs, wordOf } from './state';
-import type { Word } from './state';
+import { hasEnded, lengthMs } from './state';
 
 export type Mark = 'succeeded' | 'retried' | 'restored' | 'failed' | 'not run' | 'missed' | 'running' | 'waiting' | 'cancelled';
 
@@ -110,11 +109,6 @@ export function markAt(column: Column, row: Row): Mark {
   }
 }
 
-/** The cell at which a run failed; null where it did not, or not in one. */
-export function failedCell(cells: readonly Cell[]): Cell | null {
-  return cells.find(cell => cell.state === CellState.CELL_FAILED) ?? null;
-}
-
 /** How often each of the marks stands in the row of runs. */
 export function summary(matrix: Matrix): [Mark, number][] {
   const counts = new Map<Mark, number>();
@@ -134,33 +128,4 @@ export function usual(matrix: Matrix, row: Row, before: number): { medianMs: num
     .sort((a, b) => a - b);
   const failures = earlier.filter(column => markAt(column, row) === 'failed').length;
   return { medianMs: lengths[Math.floor(lengths.length / 2)] ?? 0, count: lengths.length, failures };
-}
-
-export type ScheduleWord = 'broken' | 'paused' | 'running' | 'queued' | 'scheduled' | 'over';
-
-export const SCHEDULE_GLYPH: Record<ScheduleWord, string> = {
-  broken: 'jp-loam-bad',
-  paused: 'jp-loam-pause',
-  running: 'jp-loam-go spin',
-  queued: 'jp-loam-queue',
-  scheduled: 'jp-loam-sched',
-  over: 'jp-loam-none'
-};
-
-export function scheduleWord(one: Schedule): ScheduleWord {
-  if (one.broken) {
-    return 'broken';
-  }
-  if (one.paused) {
-    return 'paused';
-  }
-  if (one.waiting) {
-    return one.last?.job?.state === JobState.RUNNING ? 'running' : 'queued';
-  }
-  return one.nextAtMs ? 'scheduled' : 'over';
-}
-
-/** The word of a schedule's last run; null before the first. */
-export function lastWord(one: Schedule): Word | null {
-  return one.last?.job ? wordOf(one.last.job) : null;
 }

@@ -68,7 +68,7 @@ export function Input(props: {
   return (
     <input
       id={id}
-      className={`jp-loam-in${mono ? ' mono' : ''}`}
+      className={`jp-loam-in${mono ? ' mono' : ''}${width ? ' fixed' : ''}`}
       style={width ? { width } : undefined}
       aria-label={label}
       aria-invalid={problem ? true : undefined}

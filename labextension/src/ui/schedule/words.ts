@@ -1,6 +1,6 @@
 /** How schedules read, in the user's language. */
 import type { Schedule } from '../../gen/loam/jobs/v1/schedules_pb';
-import type { ScheduleWord } from '../../model/matrix';
+import type { ScheduleWord } from '../../model/schedules';
 import type { Trans } from '../../model/words';
 import { duration, whole } from '../../model/words';
 

@@ -2,7 +2,7 @@
 import * as React from 'react';
 import type { Schedule } from '../../gen/loam/jobs/v1/schedules_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
-import { SCHEDULE_GLYPH, lastWord, scheduleWord } from '../../model/matrix';
+import { SCHEDULE_GLYPH, lastWord, scheduleWord } from '../../model/schedules';
 import { GLYPH } from '../../model/state';
 import type { Trans } from '../../model/words';
 import { age, count, instant, plain } from '../../model/words';
