@@ -113,7 +113,18 @@ def test_bundles_from_elsewhere_only_read_before_a_click(tab, lab, home):
     expect(panel.locator(RUN)).to_have_count(5)
     expect(panel.locator(f'[data-run="{known}"]')).to_be_visible()
     expect(panel.get_by_text("this server does not know the run")).to_have_count(2)
-    assert set(tab.calls) <= {"Get", "List", "Counts", "Queues", "Status", "Tables", "Hello", "Outputs", "Snapshots"}
+    assert set(tab.calls) <= {
+        "Get",
+        "List",
+        "Counts",
+        "ListSchedules",
+        "Queues",
+        "Status",
+        "Tables",
+        "Hello",
+        "Outputs",
+        "Snapshots",
+    }
     assert tab.calls.count("Get") <= 6, "ids that are none are not asked for"
     # The run lives, but the cell's code is not its code: no action is offered.
     expect(panel.locator(RUN).get_by_role("button", name="Cancel")).to_have_count(0)
