@@ -109,8 +109,8 @@ def test_a_large_result_is_kept_beside_the_run(kernel, home):
     run_id = detach(kernel, "big = 'x' * 1_000_000", "-o big")
     found = home.ended(run_id)
     assert found.outcome.blob.size_bytes > 1_000_000
-    assert kernel.run(f"len(_loam) if (_loam := get_ipython().run_line_magic('loam', 'run result {run_id}')) else 0")
-    assert kernel.run("_").result["text/plain"] == "1000000"
+    kernel.run(f"loaded = get_ipython().run_line_magic('loam', 'run result {run_id}')")
+    assert kernel.run("len(loaded)").result["text/plain"] == "1000000"
 
 
 @pytest.mark.parametrize(
