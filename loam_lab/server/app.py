@@ -6,8 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from connectrpc.code import Code
@@ -23,7 +21,7 @@ from loam_lab.server.calls import Context
 from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
 from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
-from loam_lab.server.signals import Deadline
+from loam_lab.server.signals import Answer, Deadline
 from loam_lab.store.write import Tx
 
 log = logging.getLogger("loam.server")
@@ -148,24 +146,10 @@ class _AsyncJobs:
         No thread is waited for in between: a call costs two changes of threads less.
         """
         self._presence.called(_client(ctx))
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[M] = loop.create_future()
-
-        def settle(settle_by: Callable[[Any], None], value: Any) -> None:
-            if not future.done():  # else the caller has gone
-                settle_by(value)
-
-        def from_writer(settle_by: Callable[[Any], None], value: Any) -> None:
-            with suppress(RuntimeError):  # the loop has ended with the server
-                loop.call_soon_threadsafe(settle, settle_by, value)
-
+        answer = Answer()
         with _in_words():
-            self._jobs.store.submit(
-                prepare(request, ctx),
-                partial(from_writer, future.set_result),
-                partial(from_writer, future.set_exception),
-            )
-            return await future
+            self._jobs.store.submit(prepare(request, ctx), answer.settle, answer.refuse)
+            return await answer.future  # type: ignore[no-any-return]
 
     async def _call(self, operation: Callable[..., Any], request: Any, ctx: Any, *more: Any) -> Any:
         self._presence.called(_client(ctx))

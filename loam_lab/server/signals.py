@@ -18,24 +18,19 @@ T = TypeVar("T")
 _FOLLOWERS = 4
 
 
-@dataclass(eq=False)
-class Parked:
-    """An operation that waits for a topic, to run in the very transaction that brings it.
+class Answer:
+    """A result that a coroutine awaits (`future`) and the store's writer gives, from its own thread."""
 
-    `future` gets its result then; or None, when a topic was fired and the operation did not run: look again.
-    """
-
-    topics: frozenset[Topic]
-    operation: Callable[[Tx], Any]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self._loop.create_future()
 
     def settle(self, value: Any) -> None:
-        """Give the future its result, from any thread."""
+        """Give the result."""
         self._post(self.future.set_result, value)
 
     def refuse(self, error: BaseException) -> None:
-        """Give the future the error."""
+        """Give the error instead."""
         self._post(self.future.set_exception, error)
 
     def _post(self, settle_by: Callable[[Any], None], value: Any) -> None:
@@ -44,7 +39,19 @@ class Parked:
                 settle_by(value)
 
         with suppress(RuntimeError):  # the loop has ended with the server
-            self.loop.call_soon_threadsafe(settle)
+            self._loop.call_soon_threadsafe(settle)
+
+
+@dataclass(eq=False)
+class Parked:
+    """An operation that waits for a topic, to run in the very transaction that brings it.
+
+    `answer` gets its result then; or None, when a topic was fired and the operation did not run: look again.
+    """
+
+    topics: frozenset[Topic]
+    operation: Callable[[Tx], Any]
+    answer: Answer
 
 
 class Signals:
@@ -70,7 +77,7 @@ class Signals:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
         for parked in late:
-            parked.settle(None)
+            parked.answer.settle(None)
 
     def followers(self, topics: Collection[Topic]) -> list[Operation]:
         """The first parked operations that wait for one of the topics; they are parked no more.
@@ -79,25 +86,25 @@ class Signals:
         """
         with self._changed:
             taken = self._take(frozenset(topics), most=_FOLLOWERS)
-        return [(parked.operation, parked.settle, parked.refuse) for parked in taken]
+        return [(parked.operation, parked.answer.settle, parked.answer.refuse) for parked in taken]
 
     async def park(
         self, topics: Collection[Topic], seen: int, seconds: float, operation: Callable[[Tx], T]
     ) -> T | None:
         """The result of `operation`, run in the transaction that brings a topic; None: look again, or time is up."""
-        loop = asyncio.get_running_loop()
-        parked = Parked(frozenset(topics), operation, loop, loop.create_future())
+        answer = Answer()
+        parked = Parked(frozenset(topics), operation, answer)
         with self._changed:
             if self._count(topics) != seen:
                 return None
             self._parked[parked] = None
         try:
-            await asyncio.wait([parked.future], timeout=seconds)
+            await asyncio.wait([answer.future], timeout=seconds)
         finally:
             with self._changed:
                 waits = self._parked.pop(parked, self) is not self
         # If it was taken meanwhile it has run, or will in a moment: its result must not be lost.
-        return None if waits else await parked.future
+        return None if waits else await answer.future
 
     def _take(self, topics: frozenset[Topic], *, most: int | None = None) -> list[Parked]:
         taken = [parked for parked in self._parked if parked.topics & topics][:most]
