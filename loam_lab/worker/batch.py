@@ -27,6 +27,8 @@ _SEND_BYTES = 24 * 1024 * 1024
 _WAIT_MS = 1_500  # also the longest that a drain of an idle worker takes
 _PAUSE_S = 0.5
 _SENDERS = 2
+# While more waits to be started, ends are gathered for so long: a call costs as much as thirty ends in it.
+_GATHER_S = 0.01
 
 
 class Batches:
@@ -56,7 +58,7 @@ class Batches:
         self._on_fenced = on_fenced
         self._gathering = threading.Lock()
         self._hungry = threading.Event()
-        self._sending = 0
+        self._sends: list[object] = []
         self._backlog = False
         self._draining = False
         self._ended = False
@@ -95,7 +97,7 @@ class Batches:
             if not self._stock.wanted():
                 continue
             # Where more waits at the server, the sender brings it with its next call; else somebody must wait there.
-            if self._backlog and (self._sending or self._stock.done):
+            if self._backlog and (self._sends or self._stock.done):
                 continue
             limit = self._order()
             if limit:
@@ -116,26 +118,29 @@ class Batches:
         return 0 if self._draining else self._stock.order(_MOST)
 
     def _send_forever(self) -> None:
-        stock = self._stock
-        while not self._ended or stock.done:
-            if not stock.done:
-                stock.wake.wait(1.0)
-            stock.wake.clear()
+        while True:
             with self._gathering:
                 batch = self._gather()
-                self._sending += bool(batch)
-            if not batch:
-                continue
-            try:
-                self._send(batch)
-            finally:
-                with self._gathering:
-                    self._sending -= 1
-            if not stock.done:
-                self._hungry.set()
+            if not batch and self._ended:
+                return
+            if batch:
+                self._sends.append(batch)
+                try:
+                    self._send(batch)
+                finally:
+                    self._sends.remove(batch)
+                if not self._stock.done:
+                    self._hungry.set()
 
     def _gather(self) -> list[tuple[Work, Ended | Ending]]:
+        """What has ended; waits for it. Empty after a while without any, or when nothing more will come."""
         done = self._stock.done
+        if not done and not self._ended:
+            self._stock.wake.wait(1.0)
+        if done and not self._ended:
+            self._stock.ripe.wait(_GATHER_S)
+        self._stock.wake.clear()
+        self._stock.ripe.clear()
         batch: list[tuple[Work, Ended | Ending]] = []
         seconds, count, size = 0.0, 0, 0
         while done and len(batch) < _MOST and size < _SEND_BYTES:

@@ -76,6 +76,9 @@ class Stock:
         self._settled = 0
         self.done: deque[tuple[Work, Ended | Ending, float]] = deque()
         self.wake = threading.Event()
+        """Something has ended, or nothing more will."""
+        self.ripe = threading.Event()
+        """So much has ended, or so little waits, that it is time to say so."""
 
     def order(self, most: int) -> int:
         """How many more to lease in one call now. They count as in hand until `answered` says what came of it."""
@@ -117,6 +120,8 @@ class Stock:
         self.done.append((work, ended, self._clock()))
         if not self.wake.is_set():
             self.wake.set()
+        if not self.ripe.is_set() and (not self._waiting or len(self.done) >= len(self._open)):
+            self.ripe.set()
         return True
 
     def drop(self, work: Work) -> None:
