@@ -22,7 +22,7 @@ from loam_lab.tasks.run import Blob, Ended
 from loam_lab.worker.heartbeat import Heartbeat
 from loam_lab.worker.stock import Stock, Work
 
-_MOST = 1_000
+_MOST = 500
 _SEND_BYTES = 24 * 1024 * 1024
 _WAIT_MS = 1_500  # also the longest that a drain of an idle worker takes
 _PAUSE_S = 0.5

@@ -81,9 +81,12 @@ class Stock:
         """So much has ended, or so little waits, that it is time to say so."""
 
     def order(self, most: int) -> int:
-        """How many more to lease in one call now. They count as in hand until `answered` says what came of it."""
+        """How many more to lease in one call now. They count as in hand until `answered` says what came of it.
+
+        At most half of all that may be in hand: while one half is on its way, the slots have the other.
+        """
         with self._ordering:
-            count = min(self.wanted(), most)
+            count = min(self.wanted(), most, (self._slots + self._ahead() + 1) // 2)
             self._ordered += count
             return count
 
