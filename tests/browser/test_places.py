@@ -10,6 +10,10 @@ from pages import PREFIX
 from playwright.sync_api import expect
 from test_sidebar import enqueue
 
+_LOADED = """() => performance.getEntriesByType('resource')
+  .filter(one => /extensions\\/loam-lab\\/.*\\.js/.test(one.name))
+  .reduce((sum, one) => sum + one.decodedBodySize, 0)"""
+
 
 @pytest.mark.parametrize("where", ["toolbar", "file browser"])
 def test_a_notebook_is_run_as_a_job(tab, lab, where):
@@ -49,13 +53,14 @@ def test_the_running_panel_lists_active_runs_only(tab, home):
     assert home.get(waits).job.state.name == "CANCELLED"
 
 
-def test_everything_goes_below_the_prefix_of_a_hub(new_tab, lab):
+def test_a_page_loads_little_at_start_and_asks_only_below_the_prefix_of_a_hub(new_tab, lab):
     tab = new_tab(lab)
     seen = []
     tab.page.on("request", lambda request: seen.append(request.url))
     tab.page.on("websocket", lambda socket: seen.append(socket.url))
     tab.open()
     expect(tab.sidebar().locator("[data-run]").first).to_be_visible()
+    assert 0 < tab.page.evaluate(_LOADED) <= 250_000
     tab.page.get_by_role("region", name="Queues").wait_for()
     ours = [url for url in seen if "/loam/" in url]
     assert {url.split("/loam/")[1].split("?")[0].split("/")[0] for url in ours} == {"call", "events"}
