@@ -100,6 +100,8 @@ describe('errors of calls', () => {
   it('keep the words of the server, and survive what is no answer of ours', () => {
     expect(refusal(404, bytes('{"code": "not_found", "message": "no run"}'))).toMatchObject({ code: 'not_found', message: 'no run' });
     expect(refusal(403, bytes('{"message": "Forbidden", "reason": null}'))).toMatchObject({ code: 'permission_denied' });
+    const details = '[{"type": "other", "value": 1}, {"type": "loam.jobs.v1.InvalidField", "value": "CgpwYXJhbXMuZGF5"}]';
+    expect(refusal(400, bytes(`{"code": "invalid_argument", "message": "no", "details": ${details}}`)).field).toBe('params.day');
     expect(refusal(502, bytes('<html>proxy</html>'))).toMatchObject({ code: 'unavailable', message: 'HTTP 502' });
     expect(refusal(404, bytes('null'))).toBeInstanceOf(LoamError);
   });
