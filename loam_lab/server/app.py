@@ -14,6 +14,7 @@ from connectrpc.errors import ConnectError
 from protobuf import Message
 
 from loam_lab.errors import LoamError
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
 from loam_lab.server.attempts import LogUnread
@@ -177,7 +178,9 @@ class _in_words:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, LoamError):
-            raise ConnectError(Code[error.code.upper()], str(error)) from None
+            field = getattr(error, "field", "")
+            details = [pb.InvalidField(field=field)] if field else []
+            raise ConnectError(Code[error.code.upper()], str(error), details) from None
         if isinstance(error, Exception) and not isinstance(error, ConnectError | LogUnread):
             log.error("a call failed", exc_info=error)
             raise ConnectError(Code.INTERNAL, f"{type(error).__name__} in the server; its log says more") from None
