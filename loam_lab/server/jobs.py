@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from loam_lab import unit
 from loam_lab.core import check, lifecycle
 from loam_lab.core import job as core
 from loam_lab.errors import Conflict, Exhausted, Invalid, Unavailable
@@ -239,6 +240,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
             jobs=self.store.read(lambda reader: reader.live_counts()),
             processes=self._desk.processes() if self._desk else [],
             stays=self._stays(),
+            always_on=bool(self._home) and unit.serves(Path(self._home)),
         )
 
     def shutdown(self, request: api.ShutdownRequest, ctx: Context, /) -> api.ShutdownResponse:
