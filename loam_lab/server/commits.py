@@ -73,7 +73,7 @@ class Commits:
 
 def store(tx: Tx, commits: Sequence[records.Commit]) -> list[records.Snapshot]:
     """Store commits that are new, each with the runs whose writes were in flight at its place."""
-    known = tx.last_commit()
+    known = tx.last_commit() if commits else 0
     stored = []
     for commit in commits:
         if commit.place <= known:

@@ -47,7 +47,9 @@ class Reader:
 
     def jobs(self, namespace: str, ids: Iterable[str]) -> dict[str, Job]:
         """The heads of those jobs that exist, by id."""
-        found = self._db.execute(self._q["jobs_by_id"], (namespace, json.dumps(list(ids))))
+        if not (wanted := list(ids)):
+            return {}
+        found = self._db.execute(self._q["jobs_by_id"], (namespace, json.dumps(wanted)))
         return {job.id: job for job in map(rows.job, found)}
 
     def any_write_open(self, ids: Iterable[str]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ _SEND_BYTES = 24 * 1024 * 1024
 _WAIT_MS = 1_500  # also the longest that a drain of an idle worker takes
 _PAUSE_S = 0.5
 _SENDERS = 2
+_YIELD_S = 0.0002
 # While more waits to be started, ends are gathered for so long: a call costs as much as thirty ends in it.
 _GATHER_S = 0.01
 
@@ -107,6 +109,7 @@ class Batches:
     def _fetch(self, limit: int) -> None:
         try:
             self._take(self._jobs.lease(self._request(limit, wait_ms=_WAIT_MS)).leases, limit)
+            time.sleep(_YIELD_S)  # the slot that was woken starts before this thread asks for more
         except LoamError as error:
             _say(error)
             threading.Event().wait(_PAUSE_S)

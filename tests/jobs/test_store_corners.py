@@ -1,12 +1,14 @@
 """What the store does where calls rarely come: closed, newer, damaged, and lists of every kind."""
 
 import json
+import shutil
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from asking import MINUTE, attached, complete, enqueue, lease, report, spec
+from homes import until
 
 from loam_lab.core import lifecycle
 from loam_lab.core.claims import Claim
@@ -44,6 +46,33 @@ def test_a_reader_that_outlives_the_store_is_closed(tmp_path):
     assert store.read(look) == {}
     with pytest.raises(sqlite3.ProgrammingError):
         kept[0].execute("SELECT 1")
+
+
+def test_the_log_gets_its_size_in_a_quiet_moment_and_is_read_as_before(tmp_path):
+    log, most = tmp_path / "jobs.db-wal", 3 * 2**20
+    store = SqliteStore(tmp_path / "jobs.db", log_bytes=most)
+    store.write(lambda tx: tx.set_meta("before", "1"))
+    until(lambda: log.stat().st_size == most, 10)
+    store.write(lambda tx: tx.set_meta("after", "2"))
+    assert log.stat().st_size == most, "what follows is written over the zeros"
+    # As a crash leaves it: both files, with nothing folded in.
+    for name in ("jobs.db", "jobs.db-wal"):
+        shutil.copy(tmp_path / name, tmp_path / name.replace("jobs", "left"))
+    left = SqliteStore(tmp_path / "left.db")
+    assert left.read(lambda reader: (reader.meta("before"), reader.meta("after"))) == ("1", "2")
+    left.close()
+    store.close()
+
+
+def test_a_log_that_cannot_be_made_longer_stays_as_it_is(tmp_path):
+    store = SqliteStore(tmp_path / "jobs.db")
+    store.write(lambda tx: tx.set_meta("before", "1"))
+    (tmp_path / "jobs.db-wal").rename(tmp_path / "elsewhere")
+    store._lengthen_log(2**20)
+    assert not (tmp_path / "jobs.db-wal").exists()
+    (tmp_path / "elsewhere").rename(tmp_path / "jobs.db-wal")
+    assert store.read(lambda reader: reader.meta("before")) == "1"
+    store.close()
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path):
