@@ -7,6 +7,7 @@ from pathlib import Path
 
 from loam_lab import connect
 from loam_lab.core.job import Job
+from loam_lab.server import blobs
 from loam_lab.server.app import InProcess
 from loam_lab.server.auth import Principal
 from loam_lab.server.commits import FindLog
@@ -60,6 +61,7 @@ class Lab:
         keep: retention.Policy | None = None,
     ) -> None:
         self.clock = clock or Clock()
+        self.blobs = home / "blobs"
         self.signals = Signals()
         self.store = SqliteStore(
             home / "jobs.db",
@@ -77,7 +79,7 @@ class Lab:
             lease_ms=lease_ms,
             jitter=jitter,
             home=str(home),
-            blobs=home / "blobs",
+            blobs=self.blobs,
             max_running=max_running,
         )
         self.scheduler = Scheduler(
@@ -88,6 +90,7 @@ class Lab:
             lease_ms=lease_ms,
             sweep_ms=5_000,
             keep=keep,
+            forget_blobs=lambda hashes: blobs.forget(self.blobs, hashes),
         )
         self.jobs = self.client()
 

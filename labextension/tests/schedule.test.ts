@@ -81,9 +81,9 @@ describe('the form', () => {
   });
 
   it('names each field that cannot be sent', () => {
-    const wrong = { name: ' ', retries: '-1', cap: '0', timeout: 'soon', jitter: '5', start: 'x', when: 'every' as const, every: '' };
+    const wrong = { name: ' ', retries: '-1', cap: '0', timeout: 'soon', jitter: '5', keepOutputs: '0', start: 'x', when: 'every' as const, every: '' };
     const { problems } = requestOf({ ...fresh(job, BERLIN), ...wrong }, job, parameters);
-    expect(Object.keys(problems).sort()).toEqual(['cap', 'every', 'jitter', 'name', 'retries', 'start', 'timeout']);
+    expect(Object.keys(problems).sort()).toEqual(['cap', 'every', 'jitter', 'keepOutputs', 'name', 'retries', 'start', 'timeout']);
     const once: Problems = {};
     ruleOf({ ...fresh(job, BERLIN), when: 'once', once: '2027-01-01T06:00, never' }, once);
     expect(once).toEqual({ once: 'time' });
@@ -102,6 +102,7 @@ describe('the form', () => {
       missed: MissedPolicy.MISSED_ALL,
       overlap: OverlapPolicy.OVERLAP_REPLACE,
       jitter: '90 s',
+      keepOutputs: '30',
       retries: '2',
       timeout: '30 min',
       cellTimeout: '1500 ms',

@@ -177,6 +177,7 @@ def _say_status(client: Any, *, as_json: bool) -> None:
     live = ", ".join(f"{count} {'queued' if state == 'ready' else state}" for state, count in found.jobs.items())
     click.echo(f"jobs: {live or 'none waits or runs'}")
     click.echo(f"stays: {found.stays}" if found.stays else "nothing keeps it: it will end by itself")
+    click.echo("each login starts it" if found.always_on else "no login starts it; to have that: loam service install")
 
 
 def _flags(ctx: click.Context) -> dict[str, Any]:

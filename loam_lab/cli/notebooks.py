@@ -118,7 +118,7 @@ def executed(client: Jobs, run_id: str) -> tuple[Any, api.GetResponse]:
     Raises:
         Conflict: the run has none.
     """
-    import nbformat
+    from loam_lab.engines import formats
 
     found = client.get(api.GetRequest(job_id=run_id))
     kept = next((one for one in found.artifacts if one.kind is pb.ArtifactKind.ARTIFACT_NOTEBOOK and one.kept), None)
@@ -126,11 +126,14 @@ def executed(client: Jobs, run_id: str) -> tuple[Any, api.GetResponse]:
     if kept is None:
         raise Conflict(f"run {job.id!r} has no executed notebook: it is no notebook's run, or has not begun")
     content = client.get_blob(api.GetBlobRequest(job_id=job.id, sha256=kept.sha256)).content
-    return nbformat.reads(content.decode("utf-8"), as_version=4), found
+    return formats.nbformat().reads(content.decode("utf-8"), as_version=4), found
 
 
 def html(notebook: Any, *, title: str, with_code: bool) -> str:
     """A notebook as one HTML page; scripts of its outputs are kept out."""
+    from loam_lab.engines import formats
+
+    formats.nbformat()
     from nbconvert import HTMLExporter
 
     exporter: Any = HTMLExporter(exclude_input=not with_code, sanitize_html=True)  # type: ignore[no-untyped-call]

@@ -25,6 +25,7 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api_jobs
 _MISSED = {"latest": "MISSED_LATEST", "skip": "MISSED_SKIP", "all": "MISSED_ALL"}
 _OVERLAP = {name: f"OVERLAP_{name.upper()}" for name in ("skip", "queue", "replace", "allow")}
 _ON = {name: f"ON_{name.upper()}" for name in ("failure", "success", "recovery", "missed")}
+POLICIES = ("missed", "missed_cap", "look_back", "overlap", "jitter")
 _RUN = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 
 
@@ -51,6 +52,7 @@ POLICY = _options(
     click.option("--look-back", default="", help="Older ticks are not caught up.  [1d]"),
     click.option("--overlap", type=click.Choice(sorted(_OVERLAP)), help="While an earlier run lives.  [skip]"),
     click.option("--jitter", default="", help="Start up to this much later."),
+    click.option("--keep-outputs", type=int, help="Keep the outputs of the last so many runs; 0: of all.  [0]"),
 )
 NOTICE = _options(
     click.option("--webhook", default="", help="An address that is told."),
@@ -170,6 +172,8 @@ def policy_of(given: dict[str, Any], *, before: api.TickPolicy | None = None) ->
     policy.missed_cap = given["missed_cap"] or policy.missed_cap
     if given["look_back"]:
         policy.look_back_ms = typed.length_ms(given["look_back"], field="--look-back")
+    if given["keep_outputs"] is not None:
+        policy.keep_outputs = check.number(given["keep_outputs"], field="--keep-outputs", least=0, most=10_000)
     if given["jitter"]:
         policy.jitter_ms = typed.length_ms(given["jitter"], field="--jitter")
     return policy

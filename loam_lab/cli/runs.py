@@ -216,14 +216,17 @@ def cancel(jobs: Any, run_ids: tuple[str, ...], force: bool, yes: bool, as_json:
 @click.pass_obj
 def export(jobs: Any, run_id: str, form: str, output: Path | None, no_code: bool) -> None:
     """Write the executed notebook of a run to a file, as a page or as a notebook."""
-    import nbformat
+    from loam_lab.engines import formats
 
     notebook, found = notebooks.executed(jobs(), run_id)
     job = found.job or pb.Job()
     name = job.task.name if job.task is not None else "notebook"
     target = output or Path(f"{Path(name).stem}-{job.id[:13]}.{form}")
-    page = notebooks.html(notebook, title=name, with_code=not no_code) if form == "html" else nbformat.writes(notebook)
-    target.write_text(page, encoding="utf-8")
+    if form == "html":
+        text = notebooks.html(notebook, title=name, with_code=not no_code)
+    else:
+        text = formats.nbformat().writes(notebook)
+    target.write_text(text, encoding="utf-8")
     click.echo(str(target))
 
 

@@ -97,6 +97,8 @@ def show(jobs: Any, name: str, many: int, as_json: bool) -> None:
     policy = one.policy or api.TickPolicy()
     overlap, missed = policy.overlap.name.split("_")[1].lower(), policy.missed.name.split("_")[1].lower()
     click.echo(f"while a run lives: {overlap} · missed ticks: {missed} · jitter: {policy.jitter_ms / 1000:g} s")
+    if policy.keep_outputs:
+        click.echo(f"outputs: of the last {policy.keep_outputs} runs")
     for fire in found.next[:3]:
         click.echo(f"  next {fire.local}  {fire.utc}{'  clocks change' if fire.clocks_change else ''}")
     for filled in found.backfills:
@@ -123,7 +125,7 @@ def edit(jobs: Any, /, name: str, new_name: str | None, what: str, as_json: bool
     request = api.EditScheduleRequest(schedule_id=before.id, name=new_name)
     if any(given[key] for key in ("cron", "every", "at", "tz", "start", "end")):
         request.rule = rules.rule_of(given, before=before.rule)
-    if any(given[key] for key in ("missed", "missed_cap", "look_back", "overlap", "jitter")):
+    if given["keep_outputs"] is not None or any(given[key] for key in rules.POLICIES):
         request.policy = rules.policy_of(given, before=before.policy)
     if any(given[key] for key in ("webhook", "secret", "mail", "on")):
         request.notice = rules.notice_of(given)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from loam_lab import config
+from loam_lab import config, unit
 from loam_lab.cli import out
 from loam_lab.errors import Conflict, LoamError
-
-UNIT = "loam.service"
 
 
 @click.group("service")
@@ -30,13 +26,13 @@ def service() -> None:
 def install(ctx: click.Context, no_start: bool, as_json: bool) -> None:
     """Start the server with each login, and again when it dies. Schedules then fire while no Lab is open."""
     settings = config.load(dict(getattr(ctx.obj, "flags", {})))
-    path = unit_path()
+    path = unit.path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(unit(sys.executable, settings.home), encoding="utf-8")
+    path.write_text(unit.text(sys.executable, settings.home), encoding="utf-8")
     said = [f"wrote {path}"]
     if not no_start:
         _systemctl("daemon-reload")
-        _systemctl("enable", "--now", UNIT)
+        _systemctl("enable", "--now", unit.NAME)
         said.append("the server runs, and starts with each login")
         said.append("to have it run while nobody is logged in: loginctl enable-linger")
     out.print_json({"unit": str(path), "started": not no_start}) if as_json else click.echo("\n".join(said))
@@ -46,11 +42,11 @@ def install(ctx: click.Context, no_start: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def remove(as_json: bool) -> None:
     """Stop it and take the unit away. Schedules then fire only while a server runs."""
-    path = unit_path()
+    path = unit.path()
     if not path.exists():
         raise Conflict(f"no unit is installed: there is no {path}")
     if shutil.which("systemctl"):
-        subprocess.run(["systemctl", "--user", "disable", "--now", UNIT], capture_output=True, check=False)
+        subprocess.run(["systemctl", "--user", "disable", "--now", unit.NAME], capture_output=True, check=False)
     path.unlink()
     if shutil.which("systemctl"):
         subprocess.run(["systemctl", "--user", "daemon-reload"], capture_output=True, check=False)
@@ -58,42 +54,11 @@ def remove(as_json: bool) -> None:
     out.print_json(said) if as_json else click.echo(f"removed {path}")
 
 
-def unit(python: str, home: Path) -> str:
-    """The text of the unit. It serves in the foreground; what runs under it ends with it."""
-    return f"""\
-[Unit]
-Description=loam-lab server of {home}
-After=network.target
-
-[Service]
-ExecStart={_quoted(python)} -m loam_lab.cli --home {_quoted(str(home))} up --foreground --keep
-Restart=always
-RestartSec=5
-KillMode=mixed
-TimeoutStopSec=30
-
-[Install]
-WantedBy=default.target
-"""
-
-
-def unit_path() -> Path:
-    """Where systemd looks for a user's units."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base) / "systemd" / "user" / UNIT
-
-
 def _systemctl(*words: str) -> None:
     if not shutil.which("systemctl"):
-        raise LoamError(f"the unit {unit_path()} is written, but this system has no systemctl to start it with")
+        raise LoamError(f"the unit {unit.path()} is written, but this system has no systemctl to start it with")
     done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise LoamError(
-            f"the unit {unit_path()} is written, but systemctl --user {words[0]} failed: {done.stderr.strip()}"
+            f"the unit {unit.path()} is written, but systemctl --user {words[0]} failed: {done.stderr.strip()}"
         )
-
-
-def _quoted(text: str) -> str:
-    """A word of ExecStart: systemd reads quotes, backslashes, % and $."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{escaped}"'

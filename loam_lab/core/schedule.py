@@ -40,13 +40,17 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`cap` and `look_back_ms` bound what is caught up; a tick's job starts up to `jitter_ms` after its instant."""
+    """`cap` and `look_back_ms` bound what is caught up; a tick's job starts up to `jitter_ms` after its instant.
+
+    Of the last `keep_outputs` runs the outputs are kept, 0 of all.
+    """
 
     missed: Missed = Missed.LATEST
     cap: int = 100
     look_back_ms: int = DAY_MS
     overlap: Overlap = Overlap.SKIP
     jitter_ms: int = 0
+    keep_outputs: int = 0
 
 
 def checked(policy: Policy) -> Policy:
@@ -58,6 +62,7 @@ def checked(policy: Policy) -> Policy:
     check.number(policy.cap, field="policy.missed_cap", least=1, most=10_000)
     check.number(policy.look_back_ms, field="policy.look_back_ms", least=1_000, most=31 * DAY_MS, unit=" ms")
     check.number(policy.jitter_ms, field="policy.jitter_ms", least=0, most=DAY_MS, unit=" ms")
+    check.number(policy.keep_outputs, field="policy.keep_outputs", least=0, most=10_000)
     return policy
 
 

@@ -64,6 +64,9 @@ class Child:
         threading.Thread(target=self._listen, name="loam-control", daemon=True).start()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
+        from loam_lab.engines import formats
+
+        formats.nbformat()
         from loam_lab.engines import notebook_run  # takes a second; the parent may have us started ahead of time
 
         self._got_request.wait()

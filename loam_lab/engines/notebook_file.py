@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loam_lab.engines import parameters
+from loam_lab.engines import formats, parameters
 from loam_lab.errors import Invalid
 
 PARAMETERS = "parameters"
@@ -18,8 +18,7 @@ def read(content: bytes, *, name: str) -> Any:
     Raises:
         Invalid: it is none; the message says what to change.
     """
-    import nbformat
-
+    nbformat = formats.nbformat()
     if len(content) > MAX_BYTES:
         raise Invalid(f"{name} has {len(content):,} bytes; at most {MAX_BYTES:,}. Clear its outputs", field="FILE")
     try:
@@ -119,9 +118,7 @@ def check_kernel(name: str) -> str:
 
 def without_outputs(notebook: Any) -> str:
     """Its text without what earlier runs left: that is not part of what runs."""
-    import nbformat
-
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    return str(nbformat.writes(notebook))
+    return str(formats.nbformat().writes(notebook))

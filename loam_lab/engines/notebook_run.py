@@ -23,7 +23,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NotebookExecutionManager
 from papermill.parameterize import parameterize_notebook
 
-from loam_lab.engines import literals, notebook_file, parameters
+from loam_lab.engines import formats, literals, notebook_file, parameters
 from loam_lab.engines.base import Progress, Result, RunError
 
 EXECUTED = "executed.ipynb"
@@ -66,14 +66,12 @@ class Saves(NotebookExecutionManager):  # type: ignore[misc]
 
     def save(self, *, last: bool = False, **kwargs: Any) -> None:
         """Write it, unless the last time was a moment ago."""
-        import nbformat
-
         begin = time.monotonic()
         self.last_save_time = self.now()
         if begin < self._next and not last:
             return
         fresh = self._path.with_suffix(".new")
-        fresh.write_text(nbformat.writes(self.nb), encoding="utf-8")
+        fresh.write_text(formats.nbformat().writes(self.nb), encoding="utf-8")
         fresh.replace(self._path)
         took = time.monotonic() - begin
         self._next = begin + took + max(SAVE_SECONDS, took * _SAVE_SHARE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from typing import Any
 
 from loam_lab.core import check
@@ -104,6 +105,7 @@ def policy(message: api.TickPolicy | None) -> Policy:
             look_back_ms=given.look_back_ms or usual.look_back_ms,
             overlap=_OVERLAP[given.overlap],
             jitter_ms=given.jitter_ms,
+            keep_outputs=given.keep_outputs,
         )
     )
 
@@ -163,6 +165,7 @@ def schedule_message(one: schedules.Stored, *, with_payload: bool = True) -> api
             look_back_ms=one.policy.look_back_ms,
             overlap=_OVERLAP_BACK[one.policy.overlap],
             jitter_ms=one.policy.jitter_ms,
+            keep_outputs=one.policy.keep_outputs,
         ),
         job=_spec(one.template, with_payload=with_payload),
         notice=api.Notice(
@@ -302,6 +305,18 @@ def inspected(content: bytes) -> api.InspectNotebookResponse:
         has_parameters_cell=notebook.parameters_cell(read) is not None,
         sha256=hashlib.sha256(content).hexdigest(),
     )
+
+
+def runnable(source: str, payload: dict[str, Any]) -> None:
+    """Check that a notebook can run: its form, and its kernel where it runs with the server's own interpreter.
+
+    Raises:
+        Invalid: it cannot; the message says what to change.
+    """
+    name = str(payload.get("path") or "the notebook")
+    read = notebook.read(source.encode(), name=name)
+    if payload.get("python") in (None, "", sys.executable):
+        notebook.checked_kernel(read, str(payload.get("kernel") or ""), name=name)
 
 
 def fitted(source: str, params: Any) -> dict[str, Any]:

@@ -94,9 +94,11 @@ class Scheduler:
             lambda reader: bool(reader.due(now, 1) or reader.expired(now, 1) or reader.expiring(now, 1))
         ):
             self._store.write(_advance)
-        while self._store.read(lambda reader: ticking.is_needed(reader, self._store.now())):
-            if not self._store.write(ticking.step):
-                break
+        more = True
+        while more and self._store.read(lambda reader: ticking.is_needed(reader, self._store.now())):
+            more, freed = self._store.write(ticking.step)
+            if freed:
+                self._forget_blobs(freed)
         for job in self._store.read(lambda reader: reader.quieting()):
             self._quiet_soon(job)
         queues = self._store.read(lambda reader: reader.ready_queues(EMBEDDED_ENGINES))

@@ -307,10 +307,12 @@ class Schedules(Calls):
         if source is None and blob and kept and not follows_file and self._blobs is not None:
             source = blobs.read(self._blobs, kept).decode()
         if isinstance(source, str) and payload.get("kind") == "notebook":
+            swire.runnable(source, payload)
             payload["params"] = swire.fitted(source, payload.get("params"))
         if follows_file:
             if template.engine == "python" or not path:
-                raise Invalid("follows_file takes a file; this job has no path", field="follows_file")
+                why = "a task runs as its worker has it" if template.engine == "python" else "a cell has no file"
+                raise Invalid(f"follows_file takes a notebook or a file; {why}. Leave it out", field="follows_file")
             fresh = {**payload, "follows_file": True}
             return replace(template, payload=json.dumps(fresh).encode())
         if not isinstance(source, str) or self._blobs is None:

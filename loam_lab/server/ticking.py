@@ -17,7 +17,7 @@ from loam_lab.core.job import Blob, Job, NewJob, State
 from loam_lab.core.schedule import Schedule, Start
 from loam_lab.server import notices
 from loam_lab.server.schedule_wire import SCHEDULED_AT
-from loam_lab.store import notebooks, schedules, ticks
+from loam_lab.store import notebooks, retention, schedules, ticks
 from loam_lab.store.read import Reader
 from loam_lab.store.write import Tx
 
@@ -25,6 +25,7 @@ log = logging.getLogger("loam.scheduler")
 SCHEDULE = "loam.schedule"
 ACTOR = "schedule"
 _BATCH = 500
+_FORGOTTEN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +55,19 @@ def is_needed(reader: Reader, now: int) -> bool:
     return bool(ticks.ended(reader, 1) or any(_has_room(reader, one) for one in ticks.active_backfills(reader)))
 
 
-def step(tx: Tx) -> bool:
-    """Follow ends, fire a batch of what is due, fill up backfills; True if more is due."""
-    _follow_ends(tx)
+def step(tx: Tx) -> tuple[bool, list[str]]:
+    """Follow ends, fire a batch of what is due, fill up backfills.
+
+    Returns whether more is due, and the hashes of large values that are needed no more.
+    """
+    freed = _follow_ends(tx)
     due = schedules.due(tx, tx.now, _BATCH)
     fire_all(tx, due)
     for backfill in ticks.active_backfills(tx):
         _fill(tx, backfill)
     # A replaced run may have ended at once: what waits for it goes on in the same transaction.
-    _follow_ends(tx)
-    return len(due) == _BATCH
+    freed += _follow_ends(tx)
+    return len(due) == _BATCH, [sha256 for sha256 in freed if not retention.is_needed(tx, sha256)]
 
 
 def fire_all(tx: Tx, due: Sequence[schedules.Stored]) -> None:
@@ -128,8 +132,9 @@ def _decided(tx: Tx, schedule: Schedule, found: core.Due) -> list[Plan]:
     return plans
 
 
-def _follow_ends(tx: Tx) -> None:
-    """What follows from the ends of scheduled runs: somebody is told, and the next one in line begins."""
+def _follow_ends(tx: Tx) -> list[str]:
+    """What follows from the ends of scheduled runs: somebody is told, old outputs go, the next one in line begins."""
+    freed: list[str] = []
     for tick in ticks.ended(tx, _BATCH):
         one = schedules.by_seq(tx, tick.schedule)
         if isinstance(one, Schedule):
@@ -139,7 +144,11 @@ def _follow_ends(tx: Tx) -> None:
             if word and not tick.backfill:
                 notices.ended(tx, one, job, word)
         ticks.close(tx, tick)
+        if isinstance(one, Schedule) and one.policy.keep_outputs:
+            for old, job_seq in ticks.outputs_beyond(tx, one.seq, one.policy.keep_outputs, _FORGOTTEN):
+                freed += retention.forget_outputs(tx, old, job_seq)
         _unblock(tx, tick.schedule)
+    return freed
 
 
 def _unblock(tx: Tx, schedule_seq: int) -> None:

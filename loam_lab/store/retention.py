@@ -49,6 +49,20 @@ def delete(tx: Tx, job: Job, *, purge: bool, actor: str) -> list[str]:
     return blobs
 
 
+def forget_outputs(tx: Tx, tick_seq: int, job_seq: int) -> list[str]:
+    """Delete what a scheduled run printed and its executed notebook; its record, cells and result stay.
+
+    Returns the hashes of large values that it needed.
+    """
+    tx.execute("forget_outputs", (job_seq,))
+    freed = [row[0] for row in tx.select("kept_artifacts", (job_seq,))]
+    for sha256 in freed:
+        tx.execute("drop_blob", (job_seq, sha256))
+    tx.execute("unkeep_artifacts", (job_seq,))
+    tx.execute("outputs_gone", (tick_seq,))
+    return freed
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How long (ms), how many and how large (bytes) what has ended may stay, and events; 0 is no limit."""

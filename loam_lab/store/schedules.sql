@@ -89,8 +89,22 @@ SELECT EXISTS (SELECT 1 FROM ticks WHERE phase = 'open');
 -- ended_ticks --
 SELECT seq, schedule, job_seq, backfill FROM ticks WHERE phase = 'ended' ORDER BY seq LIMIT ?;
 
+-- end_ticks --
+-- Of jobs whose outcome was recorded. The index of open ticks is empty while no scheduled run is open.
+UPDATE ticks SET phase = 'ended' WHERE phase = 'open' AND job_seq IN (SELECT value FROM json_each(?));
+
 -- close_tick --
-UPDATE ticks SET phase = '' WHERE seq = ?;
+UPDATE ticks SET phase = '', kept = (backfill = '') WHERE seq = ?;
+
+-- outputs_beyond --
+-- The runs whose outputs are kept, but for the last so many.
+SELECT seq, job_seq FROM ticks
+ WHERE schedule = ? AND kept = 1
+ ORDER BY seq DESC
+ LIMIT ? OFFSET ?;
+
+-- outputs_gone --
+UPDATE ticks SET kept = 0 WHERE seq = ?;
 
 -- state_before --
 -- How the last run before this tick ended.
@@ -168,6 +182,12 @@ ON CONFLICT DO UPDATE SET kind = excluded.kind, path = excluded.path, sha256 = e
 SELECT name, kind, path, sha256, size, kept FROM artifacts
  WHERE seq = :seq AND epoch = (SELECT max(epoch) FROM artifacts WHERE seq = :seq)
  ORDER BY kind, name;
+
+-- kept_artifacts --
+SELECT sha256 FROM artifacts WHERE seq = ? AND kept = 1;
+
+-- unkeep_artifacts --
+UPDATE artifacts SET kept = 0 WHERE seq = ?;
 
 -- drop_blob --
 DELETE FROM blobs WHERE seq = ? AND sha256 = ?;

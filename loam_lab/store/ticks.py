@@ -108,6 +108,11 @@ def close(tx: Tx, tick: Ended) -> None:
     tx.execute("close_tick", (tick.seq,))
 
 
+def outputs_beyond(reader: Reader, schedule_seq: int, keep: int, limit: int) -> list[tuple[int, int]]:
+    """(tick, run) of ended runs that have their outputs, but for the last `keep`; backfills keep theirs."""
+    return [(row[0], row[1]) for row in reader.select("outputs_beyond", (schedule_seq, limit, keep))]
+
+
 def state_before(reader: Reader, tick: Ended) -> str:
     """How the schedule's run before this one ended; "" for the first."""
     row = reader.select_one("state_before", (tick.schedule, tick.seq))

@@ -58,13 +58,16 @@ def measure() -> dict[str, Any]:
             pairs = [
                 (_timed(lambda: ours.run("n.ipynb")), _timed(lambda: theirs.run("n.ipynb"))) for _ in range(ROUNDS)
             ]
+            _say("one notebook", pairs)
             found["one_s"] = {"loam": _middle(pairs, 0), "jupyter-scheduler": _middle(pairs, 1)}
             found["one_ratio"] = round(found["one_s"]["loam"] / found["one_s"]["jupyter-scheduler"], 2)
             found["many"] = {"loam": _many(ours), "jupyter-scheduler": _many(theirs)}
+            _say(f"{MANY} at once", found["many"])
             mine, other = found["many"]["loam"], found["many"]["jupyter-scheduler"]
             found["many_ratio"] = round(mine["s"] / other["s"], 2)
             found["many_memory_ratio"] = round(mine["peak_mb"] / other["peak_mb"], 2)
             minute = {"loam": _timed(lambda: ours.run("minute.ipynb")), "papermill": _timed(lambda: _papermill(work))}
+            _say("a minute", minute)
             found["minute_s"] = minute
             found["overhead_percent"] = round(100 * (minute["loam"] / minute["papermill"] - 1), 1)
         found |= _ticks(work)
@@ -154,7 +157,7 @@ def _jupyter(work: Path) -> Iterator[Side]:
 
         def is_done() -> bool:
             status = ask(f"jobs/{job_id}")["status"]
-            assert status != "FAILED"
+            assert status != "FAILED"  # a job that was just created may read STOPPED
             return bool(status == "COMPLETED")
 
         return is_done
@@ -232,6 +235,11 @@ def _ticks(work: Path) -> dict[str, Any]:
     lab.close()
     late.sort()
     return {"tick_start_p50_ms": late[len(late) // 2], "tick_start_p99_ms": late[-2], "due_at_once_per_s": round(per_s)}
+
+
+def _say(what: str, found: object) -> None:
+    """It takes a quarter of an hour: each part is told when it is there."""
+    print(f"{what}: {found}", file=sys.stderr, flush=True)
 
 
 def _timed(work: Callable[[], None]) -> float:

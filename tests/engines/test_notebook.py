@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -226,3 +227,16 @@ def test_what_runs_has_no_outputs_of_earlier_runs():
     notebook = notebook_file.read(notebook_of("1").encode(), name="n")
     notebook.cells[0].outputs = [nbformat.v4.new_output("stream", text="old")]
     assert "old" not in notebook_file.without_outputs(notebook)
+
+
+def test_nothing_builds_a_parser_of_addresses_to_read_a_notebook():
+    """jsonschema's takes three seconds of a core, more than a trivial notebook."""
+    said = """if True:
+        import sys
+        from loam_lab.engines import formats
+        nbformat = formats.nbformat()
+        from loam_lab.engines import notebook_run
+        nbformat.validate(nbformat.v4.new_notebook())
+        assert "rfc3987_syntax" not in sys.modules and "lark" not in sys.modules
+        import rfc3987_syntax"""
+    subprocess.run([sys.executable, "-c", said], check=True)

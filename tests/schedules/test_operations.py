@@ -76,7 +76,7 @@ BAD = [
     ({"notice": api.Notice(webhook="https://x/", secret="hunter2")}, "secret", "never the secret"),
     ({"notice": api.Notice(mail=["me"])}, "mail", "not an address"),
     ({"notice": api.Notice(on=[api.NoticeKind.ON_FAILURE])}, "notice", "tells nobody"),
-    ({"follows_file": True}, "follows_file", "takes a file"),
+    ({"follows_file": True}, "follows_file", "takes a notebook or a file"),
 ]
 
 

@@ -4,7 +4,6 @@ import json
 import sqlite3
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from homes import Home, kill, until
@@ -213,9 +212,13 @@ def test_a_schedule_is_edited_paused_resumed_and_deleted_by_name(home):
     home.file("n.ipynb", notebook_of("1", parameters="n: int = 1\nm: int = 1"))
     rule = ("--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--name", "daily", "-p", "m=5")
     home.here("schedule", "create", "n.ipynb", *rule)
-    edited = home.here("schedule", "edit", "daily", "--cron", "30 7 * * mon-fri", "--overlap", "queue", "--json").json
+    edited = home.here(
+        "schedule", "edit", "daily", "--cron", "30 7 * * mon-fri", "--overlap", "queue", "--keep-outputs", "5", "--json"
+    ).json
     assert edited["rule"]["cron"] == "30 7 * * mon-fri"
-    assert (edited["rule"]["zone"], edited["policy"]["overlap"]) == ("Europe/Berlin", "queue")
+    policy = edited["policy"]
+    assert (edited["rule"]["zone"], policy["overlap"], policy["keep_outputs"]) == ("Europe/Berlin", "queue", 5)
+    assert "outputs: of the last 5 runs" in home.here("schedule", "show", "daily").out
     again = home.here("schedule", "edit", "daily", "-p", "n=7", "--json").json
     assert again["job"]["task"]["payload"]["params"] == {"m": 5, "n": 7}
     assert again["source_sha256"] == edited["source_sha256"] != ""
@@ -249,14 +252,6 @@ def test_a_preview_needs_no_server(home):
         ("2027-03-29T00:30:00Z", False),
     ]
     assert not home.processes()
-
-
-def test_the_unit_serves_this_home_for_good_and_is_taken_away(home, monkeypatch):
-    said = home.here("service", "install", "--no-start", "--json").json
-    text = Path(said["unit"]).read_text()
-    assert f'--home "{home.path}" up --foreground --keep' in text
-    home.here("service", "remove")
-    assert "no unit is installed" in home.here("service", "remove", code=None).err
 
 
 @pytest.mark.faults

@@ -36,6 +36,8 @@ export interface Draft {
   lookBack: string;
   overlap: OverlapPolicy;
   jitter: string;
+  /** Of so many runs; '' of all. */
+  keepOutputs: string;
   retries: string;
   backoff: string;
   timeout: string;
@@ -73,6 +75,7 @@ export function fresh(job: JobSpec, zone: string): Draft {
     lookBack: '1 d',
     overlap: OverlapPolicy.OVERLAP_SKIP,
     jitter: '',
+    keepOutputs: '',
     retries: '0',
     backoff: '1 s',
     timeout: '',
@@ -113,6 +116,7 @@ export function draftOf(one: Schedule, parameters: readonly Parameter[]): Draft 
     lookBack: lengthText(Number(policy?.lookBackMs ?? 0n)) || '1 d',
     overlap: policy?.overlap ?? OverlapPolicy.OVERLAP_SKIP,
     jitter: lengthText(Number(policy?.jitterMs ?? 0n)),
+    keepOutputs: policy?.keepOutputs ? String(policy.keepOutputs) : '',
     retries: String(Math.max(0, attempts - 1)),
     backoff: lengthText(Number(job?.retry?.baseMs ?? 0n)) || '1 s',
     timeout: lengthText(Number(job?.timeoutMs ?? 0n)),
@@ -167,7 +171,7 @@ export function requestOf(draft: Draft, job: JobSpec, parameters: readonly Param
     }
     return found ?? 0;
   };
-  const number = (field: 'cap' | 'retries', least: number, most: number) => {
+  const number = (field: 'cap' | 'retries' | 'keepOutputs', least: number, most: number) => {
     const found = Number(draft[field]);
     if (!/^\d+$/.test(draft[field].trim()) || found < least || found > most) {
       problems[field] = `number ${least} ${most}`;
@@ -195,7 +199,8 @@ export function requestOf(draft: Draft, job: JobSpec, parameters: readonly Param
       missedCap: number('cap', 1, 10_000),
       lookBackMs: BigInt(length('lookBack')),
       overlap: draft.overlap,
-      jitterMs: BigInt(length('jitter'))
+      jitterMs: BigInt(length('jitter')),
+      keepOutputs: draft.keepOutputs.trim() ? number('keepOutputs', 1, 10_000) : 0
     },
     job: create(JobSpecSchema, {
       ...job,
@@ -291,6 +296,7 @@ const FIELDS: Readonly<Record<string, Field | 'when'>> = {
   'notice.mail': 'mail',
   'notice.webhook': 'webhook',
   'notice.secret': 'secret',
+  'policy.keep_outputs': 'keepOutputs',
   queue: 'queue',
   tags: 'tags',
   timeout_ms: 'timeout',

@@ -34,18 +34,15 @@ CREATE TABLE ticks (                      -- what became of each due instant
   job_id      TEXT    NOT NULL DEFAULT '',
   job_seq     INTEGER,
   phase       TEXT    NOT NULL DEFAULT '' CHECK (phase IN ('','open','ended')),
+  kept        INTEGER NOT NULL DEFAULT 0, -- its run has ended and has its outputs
   recorded_at INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX ticks_once ON ticks (schedule, backfill, at) WHERE how <> 'triggered';
 CREATE INDEX ticks_of    ON ticks (schedule, seq);
 CREATE INDEX ticks_open  ON ticks (schedule, seq) WHERE phase = 'open';
 CREATE INDEX ticks_run   ON ticks (job_seq) WHERE phase = 'open';
+CREATE INDEX ticks_kept  ON ticks (schedule, seq) WHERE kept = 1;
 CREATE INDEX ticks_ended ON ticks (seq) WHERE phase = 'ended';
-
--- An outcome closes its tick, in the transaction that records it. The index is empty while no scheduled run is open.
-CREATE TRIGGER tick_ends AFTER INSERT ON outcomes BEGIN
-  UPDATE ticks SET phase = 'ended' WHERE job_seq = NEW.seq AND phase = 'open';
-END;
 
 CREATE TABLE backfills (
   seq         INTEGER PRIMARY KEY,

@@ -12,6 +12,7 @@ import { Banner } from '../banner';
 import { Button, Text, useSignal } from '../bits';
 import { useFace } from '../face';
 import { useRead } from '../section';
+import { Closed } from './closed';
 import { Input, Line, Problem, Segments } from './fields';
 import { Fires, usePreview } from './fires';
 import { Limits, Told } from './limits';
@@ -196,9 +197,7 @@ function Form(props: { opened: Opened; of: FormOf; onDone: (id: string) => void;
           <div className="jp-loam-notice dim">
             <span className="jp-loam-st jp-loam-ok" aria-hidden="true" />
             <span>
-              {trans.__(
-                'Fires with Lab closed, too: the loam server stays while a schedule is active. "loam service install" starts it with each login.'
-              )}
+              <Closed />
             </span>
           </div>
         </aside>

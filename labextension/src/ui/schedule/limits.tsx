@@ -37,6 +37,14 @@ export function Limits({ draft, change, problems, isNotebook }: Props & { isNote
         </div>
         <Problem text={problems.timeout ?? problems.cellTimeout} />
       </Line>
+      <Line label={trans.__('Outputs')}>
+        <div className="jp-loam-inline">
+          <span>{trans.__('kept of the last')}</span>
+          <Input width={52} label={trans.__('Keep the outputs of so many runs')} placeholder={trans.__('all')} value={draft.keepOutputs} problem={problems.keepOutputs} onChange={keepOutputs => change({ keepOutputs })} />
+          <span>{trans.__('runs')}</span>
+        </div>
+        <Problem text={problems.keepOutputs} />
+      </Line>
       <Line label={trans.__('Queue, tags')}>
         <div className="jp-loam-inline">
           <Input width={110} label={trans.__('Queue')} value={draft.queue} problem={problems.queue} onChange={queue => change({ queue })} />

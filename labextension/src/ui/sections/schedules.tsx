@@ -9,6 +9,7 @@ import { age, count, instant, plain } from '../../model/words';
 import { Button, Text, useNow, useSignal, wordIn } from '../bits';
 import { useFace } from '../face';
 import { useChanges } from '../schedule/changes';
+import { Closed } from '../schedule/closed';
 import { nextOf, scheduleWordIn } from '../schedule/words';
 import type { Section } from '../section';
 import { useRead } from '../section';
@@ -114,6 +115,12 @@ function Body(): JSX.Element {
         ))}
       </div>
       {value?.next ? <div className="jp-loam-line jp-loam-sub">{trans.__('%1 shown, more exist', count(all.length))}</div> : null}
+      <div className="jp-loam-line">
+        <span />
+        <span className="jp-loam-sub jp-loam-wraps">
+          <Closed />
+        </span>
+      </div>
       {active ? <Acts one={active} /> : null}
     </>
   );
