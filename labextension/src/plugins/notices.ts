@@ -53,7 +53,12 @@ export const notices: JupyterFrontEndPlugin<void> = {
       const worth = jobs.filter(job => (job.actor === loam.actor || mine.has(scheduleOf(job))) && noticeOf(job, rule));
       if (worth.length > MOST_AT_ONCE) {
         const names = worth.slice(0, 5).map(job => plain(job.task?.name ?? '', { most: 40 }));
-        const said = trans.__('%1 runs of yours ended or failed: %2', String(worth.length), [...names, ...(worth.length > 5 ? ['…'] : [])].join(', '));
+        const failed = worth.filter(job => noticeOf(job, rule) === 'failed').length;
+        const list = [...names, ...(worth.length > names.length ? ['…'] : [])].join(', ');
+        const said =
+          failed === worth.length
+            ? trans.__('%1 runs of yours failed: %2', String(failed), list)
+            : trans.__('%1 runs of yours ended, %2 of them failed: %3', String(worth.length), String(failed), list);
         Notification.warning(said, { autoClose: false, actions: [{ label: trans.__('Show the runs'), callback: () => void app.commands.execute(COMMANDS.show) }] });
         return;
       }
