@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { isSameCode, readRun, readTable } from '../src/model/bundle';
 import { Log, found } from '../src/model/log';
+import { readable } from '../src/model/source';
+import { newsIn } from '../src/model/state';
 import { age, duration, pieces, plain } from '../src/model/words';
 import { output } from './make';
 
@@ -128,4 +130,24 @@ describe('a saved bundle', () => {
     expect(isSameCode('', ran)).toBe(false);
     expect(isSameCode('%%loam spark\n', undefined)).toBe(false);
   });
+});
+
+describe('what stands on the page of a run', () => {
+  it('is the code of a notebook, not its file', () => {
+    const cells = [
+      { cell_type: 'code', source: ['n = 1\n', 'print(n)'] },
+      { cell_type: 'markdown', source: 'words' },
+      { cell_type: 'code', source: 'n + 1' }
+    ];
+    expect(readable(JSON.stringify({ cells }), 'notebook')).toBe('# %% [1]\nn = 1\nprint(n)\n\n# %% [3]\nn + 1');
+    expect(readable('print(1)', 'file')).toBe('print(1)');
+    expect(readable('{"cells": 7}', 'notebook')).toBe('{"cells": 7}');
+  });
+
+  it.each([
+    ['running', ''],
+    ['running, 41 s', ''],
+    ['running, 1 min 13 s, 3 stages', '3 stages'],
+    ['cell 2 of 9', 'cell 2 of 9']
+  ])('is of the progress %s only %s', (progress, news) => expect(newsIn(progress)).toBe(news));
 });

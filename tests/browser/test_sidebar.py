@@ -107,7 +107,7 @@ def test_the_log_is_live_and_searched(tab, home):
         "talk.py", "import time\nfor k in range(400):\n    print('line', k, flush=True)\n    time.sleep(0.05)\n"
     )
     tab.command("loam:open-run", id=run_id)
-    log = tab.page.get_by_role("log")
+    log = tab.page.locator(".jp-loam-page:visible").get_by_role("log")
     expect(log).to_contain_text("line 3", timeout=15_000)
     first = tab.page.get_by_role("region", name="Log").locator("h2 .jp-loam-sub").first
     count = first.inner_text()
@@ -117,6 +117,16 @@ def test_the_log_is_live_and_searched(tab, home):
     page = tab.page.locator(".jp-loam-page:visible")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".jp-loam-facts")).to_contain_text("cancelled")
+    # It is where it was read after another page was in front of it.
+    [other] = enqueue(home.client(), ["in front"])
+    log.evaluate("log => { log.scrollTop = 0; }")
+    tab.command("loam:open-run", id=other)
+    expect(page.get_by_role("heading", name="in front")).to_be_visible()
+    tab.page.wait_for_timeout(600)
+    tab.command("loam:open-run", id=run_id)
+    expect(log).to_be_visible()
+    tab.page.wait_for_timeout(600)
+    assert page.get_by_role("log").evaluate("log => log.scrollTop") == 0
 
 
 def test_dead_letters_are_redriven_selected_and_all_of_a_filter_after_the_count(tab, home):

@@ -73,6 +73,11 @@ export function lengthMs(job: Job, nowMs: number): number {
   return started ? Math.max(0, (Number(job.finishedAtMs) || nowMs) - started) : 0;
 }
 
+/** What a progress says beside the state and its time, which stand before it: of "running, 41 s, 3 stages" the stages. */
+export function newsIn(progress: string): string {
+  return progress.replace(/^running(, [^,]*)?(, )?/, '');
+}
+
 export type AttemptWord = 'running' | 'succeeded' | 'failed' | 'given back' | 'cancelled' | 'lost';
 
 export function attemptWord(attempt: Attempt): AttemptWord {

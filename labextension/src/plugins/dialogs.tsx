@@ -111,7 +111,7 @@ class FormWidget<T extends Record<string, string>> extends ReactWidget implement
             {field?.kind === 'lines' ? (
               <textarea
                 className="jp-loam-in mono"
-                rows={6}
+                rows={3}
                 spellCheck={false}
                 defaultValue={this._form[name]}
                 onChange={set(name)}

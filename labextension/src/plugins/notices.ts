@@ -11,10 +11,10 @@ import { endedIn, missedIn, noticeOf } from '../model/notices';
 import { lengthMs } from '../model/state';
 import { Throttle } from '../model/throttle';
 import { duration, plain } from '../model/words';
-import { ILoam } from '../tokens';
+import { COMMANDS, ILoam } from '../tokens';
 
 const SETTINGS = 'loam-lab:notices';
-const MOST_AT_ONCE = 5;
+const MOST_AT_ONCE = 2;
 const MOST_READ = 500;
 
 export const notices: JupyterFrontEndPlugin<void> = {
@@ -23,7 +23,7 @@ export const notices: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [ILoam],
   optional: [ISettingRegistry],
-  activate: (_app: JupyterFrontEnd, { loam, face }: ILoam, registry: ISettingRegistry | null) => {
+  activate: (app: JupyterFrontEnd, { loam, face }: ILoam, registry: ISettingRegistry | null) => {
     const { trans, actions } = face;
     let rule: NoticeRule = { onFailure: true, longMs: 60_000 };
     const read = (settings: ISettingRegistry.ISettings) => {
@@ -51,7 +51,18 @@ export const notices: JupyterFrontEndPlugin<void> = {
     const tell = async (jobs: readonly Job[]) => {
       const mine = await ownSchedules(loam, jobs.map(scheduleOf));
       const worth = jobs.filter(job => (job.actor === loam.actor || mine.has(scheduleOf(job))) && noticeOf(job, rule));
-      for (const job of worth.slice(0, MOST_AT_ONCE)) {
+      if (worth.length > MOST_AT_ONCE) {
+        const names = worth.slice(0, 5).map(job => plain(job.task?.name ?? '', { most: 40 }));
+        const failed = worth.filter(job => noticeOf(job, rule) === 'failed').length;
+        const list = [...names, ...(worth.length > names.length ? ['…'] : [])].join(', ');
+        const said =
+          failed === worth.length
+            ? trans.__('%1 runs of yours failed: %2', String(failed), list)
+            : trans.__('%1 runs of yours ended, %2 of them failed: %3', String(worth.length), String(failed), list);
+        Notification.warning(said, { autoClose: false, actions: [{ label: trans.__('Show the runs'), callback: () => void app.commands.execute(COMMANDS.show) }] });
+        return;
+      }
+      for (const job of worth) {
         const name = plain(job.task?.name ?? '', { most: 80 });
         const options = { autoClose: false as const, actions: [{ label: trans.__('Open run'), callback: () => actions.open(job.id) }] };
         if (noticeOf(job, rule) === 'failed') {
@@ -59,9 +70,6 @@ export const notices: JupyterFrontEndPlugin<void> = {
         } else {
           Notification.success(trans.__('%1 ended after %2', name, duration(lengthMs(job, 0))), { ...options, autoClose: 8_000 });
         }
-      }
-      if (worth.length > MOST_AT_ONCE) {
-        Notification.warning(trans.__('%1 more runs of yours ended', String(worth.length - MOST_AT_ONCE)));
       }
     };
     // A run that failed comes with its event, and one in the list is known; only what is neither is read, now and then.

@@ -5,7 +5,7 @@ import type { SavedRun } from '../model/bundle';
 import { isSameCode } from '../model/bundle';
 import type { Followed } from '../model/followed';
 import type { Word } from '../model/state';
-import { GLYPH, hasEnded, lengthMs, record, rowsOf, wordOf } from '../model/state';
+import { GLYPH, hasEnded, lengthMs, newsIn, record, rowsOf, wordOf } from '../model/state';
 import { count, duration, whole } from '../model/words';
 import { Bar, Button, Glyph, Text, When, useNow, useSignal, wordIn } from './bits';
 import { useFace } from './face';
@@ -48,7 +48,7 @@ function Live(props: Props & { run: Followed }): JSX.Element {
   const took = lengthMs(job, nowMs);
   const payload = record(detail.job?.task?.payload ?? new Uint8Array());
   const mayAct = loam.canWrite === true && isSameCode(source(), payload.source);
-  const news = hasEnded(job) ? '' : (job.progress?.text ?? '').replace(/^running(, [^,]*)?(, )?/, '');
+  const news = hasEnded(job) ? '' : newsIn(job.progress?.text ?? '');
   const failure = detail.outcome?.failure;
   const error = hasEnded(job) && failure ? `${failure.kind}: ${failure.message}` : hasEnded(job) ? job.error : '';
   return (

@@ -1,7 +1,7 @@
 /** One run in the sidebar: what it is, how it stands, since when. */
 import * as React from 'react';
 import type { Job } from '../gen/loam/jobs/v1/jobs_pb';
-import { hasEnded, lengthMs, wordOf } from '../model/state';
+import { hasEnded, lengthMs, newsIn, wordOf } from '../model/state';
 import type { Trans } from '../model/words';
 import { age, clock, day, duration, plain, whole } from '../model/words';
 import { Bar, Glyph, Text, When, wordIn } from './bits';
@@ -39,9 +39,7 @@ export function facts(job: Job, trans: Trans): string[] {
   if ((word === 'failed' || word === 'dead letter') && job.error) {
     found.push(job.error);
   } else if (!hasEnded(job) && job.progress?.text) {
-    // The time stands before it: of "running, 41 s, 3 stages" only the stages are news.
-    const news = job.progress.text.replace(/^running(, [^,]*)?(, )?/, '');
-    found.push(...(news ? [news] : []));
+    found.push(newsIn(job.progress.text));
   }
   return found.filter(Boolean);
 }

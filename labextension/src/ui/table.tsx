@@ -183,6 +183,6 @@ function facts(saved: SavedTable, trans: Trans): string[] {
   return [
     saved.rows === null ? '' : trans.__('%1 rows', count(saved.rows)),
     saved.sizeBytes === null ? '' : size(saved.sizeBytes),
-    saved.files === null ? '' : trans.__('%1 files', count(saved.files))
+    saved.files === null ? '' : trans._n('%1 file', '%1 files', saved.files, count(saved.files))
   ].filter(Boolean);
 }

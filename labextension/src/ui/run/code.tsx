@@ -1,5 +1,6 @@
 /** The code as it ran, with its hash; shown in parts where it is long. */
 import * as React from 'react';
+import { readable } from '../../model/source';
 import { count } from '../../model/words';
 import { Button, Text } from '../bits';
 import { useFace } from '../face';
@@ -11,7 +12,7 @@ export function Code(props: { payload: Record<string, unknown> }): JSX.Element |
   const { payload } = props;
   const { trans, actions } = useFace();
   const [isWhole, setWhole] = React.useState(false);
-  const source = typeof payload.source === 'string' ? payload.source : '';
+  const source = readable(typeof payload.source === 'string' ? payload.source : '', payload.kind);
   if (!source) {
     return null;
   }

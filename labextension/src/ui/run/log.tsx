@@ -11,6 +11,7 @@ import { useFace } from '../face';
 
 const PAGE = 500;
 const LOOK_MS = 700;
+const LINE_HEIGHT = 18;
 
 /** The log as it grows; read again while the run is live and on screen. */
 function useLog(job: Job): { log: Log; error: string; isRead: boolean } {
@@ -72,7 +73,10 @@ export function LogView(props: { job: Job }): JSX.Element {
   const virtual = useVirtualizer({
     count: lines.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => 18,
+    estimateSize: () => LINE_HEIGHT,
+    // A page that is not in front has no heights: measured then, the log would be elsewhere when it comes back.
+    measureElement: (line, _, list) =>
+      line.getBoundingClientRect().height || list.measurementsCache[Number(line.getAttribute('data-index'))]?.size || LINE_HEIGHT,
     overscan: 10
   });
   React.useEffect(() => {

@@ -6,7 +6,7 @@ import type { GetResponse } from '../../gen/loam/jobs/v1/service_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import { scheduleOf } from '../../model/filter';
 import type { Followed } from '../../model/followed';
-import { hasEnded, lengthMs, record, wordOf } from '../../model/state';
+import { hasEnded, lengthMs, newsIn, record, wordOf } from '../../model/state';
 import type { Trans } from '../../model/words';
 import { age, count, duration, instant, whole } from '../../model/words';
 import { Banner } from '../banner';
@@ -101,8 +101,9 @@ function Head(props: { job: Job; detail: GetResponse; nowMs: number }): JSX.Elem
         : ''}
     </span>
   ];
-  if (!hasEnded(job) && job.progress?.text) {
-    facts.push(<Text key="progress" value={job.progress.text} most={200} />);
+  const news = hasEnded(job) ? '' : newsIn(job.progress?.text ?? '');
+  if (news) {
+    facts.push(<Text key="progress" value={news} most={200} />);
   }
   facts.push(
     <span key="engine">

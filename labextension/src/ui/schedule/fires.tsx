@@ -68,6 +68,7 @@ export function usePreview(draft: Draft | null): Preview {
 export function Fires(props: { fires: readonly Fire[]; zone: string; isOld?: boolean }): JSX.Element {
   const { fires, zone, isOld } = props;
   const { trans } = useFace();
+  const isUtc = zone === 'UTC';
   const title = fires.length === 10 ? trans.__('Next ten fires') : trans.__('Next fires');
   return (
     <>
@@ -81,7 +82,7 @@ export function Fires(props: { fires: readonly Fire[]; zone: string; isOld?: boo
               <th scope="col">
                 <Text value={zone} most={60} />
               </th>
-              <th scope="col">UTC</th>
+              {isUtc ? null : <th scope="col">UTC</th>}
             </tr>
           </thead>
           <tbody>
@@ -93,9 +94,11 @@ export function Fires(props: { fires: readonly Fire[]; zone: string; isOld?: boo
                   <td title={line.fire.local}>
                     <b>{line.time}</b> <span className="jp-loam-sub">{line.offset}</span>
                   </td>
-                  <td className="jp-loam-sub" title={line.fire.utc}>
-                    {line.utc}
-                  </td>
+                  {isUtc ? null : (
+                    <td className="jp-loam-sub" title={line.fire.utc}>
+                      {line.utc}
+                    </td>
+                  )}
                 </tr>
                 {line.clocks ? (
                   <tr className="jp-loam-note">
