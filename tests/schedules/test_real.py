@@ -100,8 +100,11 @@ def test_pinned_runs_what_was_and_latest_what_is_and_each_says_so(home):
     assert "changed since" not in said["latest"][1]
 
 
-def test_a_scheduled_notebook_gets_its_instant_and_shows_its_cells_and_files(home):
-    cells = ["import os\nprint(day, os.environ['LOAM_SCHEDULED_AT'])", "open('made.csv', 'w').write('a')"]
+def test_a_scheduled_notebook_gets_its_instant_and_shows_its_cells_and_files(home, tmp_path):
+    """jupyter-scheduler#349: files that were written with a relative path were not where the user looked."""
+    away = tmp_path / "away.csv"
+    write = f"open('made.csv', 'w').write('a')\nopen({str(away)!r}, 'w').write('b')"
+    cells = ["import os\nprint(day, os.environ['LOAM_SCHEDULED_AT'])", write]
     home.file("n.ipynb", notebook_of(*cells, parameters="import datetime\nday: datetime.date = None"))
     home.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "-p", "day=loam.scheduled_at", "--name", "n")
     run_id = home.here("schedule", "trigger", "n", "--json").json["job_id"]
@@ -111,6 +114,8 @@ def test_a_scheduled_notebook_gets_its_instant_and_shows_its_cells_and_files(hom
     assert [cell.state for cell in found.cells] == [pb.CellState.CELL_OK] * 4
     [written] = kinds(found, pb.ArtifactKind.ARTIFACT_FILE)
     assert (written.name, written.path) == ("made.csv", str(home.work / "made.csv"))
+    assert away.read_text() == "b", "an absolute path stays where it is"
+    assert found.job.progress.text == "4 of 4 cells", "how far it came is kept after the end"
     assert len(kinds(found, pb.ArtifactKind.ARTIFACT_NOTEBOOK)) == 1
     assert "■■■■" in home.here("schedule", "show", "n").out
 
@@ -155,6 +160,7 @@ def test_a_killed_kernel_fails_the_run_with_the_reason_and_keeps_what_there_was(
 
 @pytest.mark.parametrize("victim", ["notebook_child", "loam_lab.worker"])
 def test_a_killed_child_or_worker_loses_the_attempt_and_no_kernel_stays(home, victim):
+    """jupyter-scheduler: the row said "in progress" for ever, and the number of running ones never fell."""
     run_id = running(home, "--no-rerun")
     kernels = {process.pid for process in home.processes("ipykernel_launcher")}
     [process] = home.processes(victim)
@@ -166,8 +172,11 @@ def test_a_killed_child_or_worker_loses_the_attempt_and_no_kernel_stays(home, vi
     assert home.text(run_id).startswith("first\n")
 
 
-def test_a_cancelled_notebook_ends_cancelled_whoever_asks(home):
+def test_a_cancel_reaches_a_notebook_that_an_earlier_server_started(home):
+    """jupyter-scheduler: after a restart of the server Stop stopped nothing, and the row later read "completed"."""
     run_id = running(home)
+    kill(home.record()["pid"])
+    home.here("up")
     home.loam("run", "cancel", run_id)
     assert home.ended(run_id, 60).job.state is pb.JobState.CANCELLED
     until(lambda: not home.processes("ipykernel_launcher"), 20, "the kernel's end")
@@ -192,6 +201,7 @@ BAD = [
 
 
 def test_bad_input_is_refused_with_the_field_and_what_to_change_and_nothing_is_stored(home):
+    """jupyter-scheduler#439: a kernel that is not there was found out when the job ran."""
     home.file("n.ipynb", notebook_of("n", parameters="n: int = 1"))
     home.file("text.ipynb", "hello")
     home.file("old.ipynb", '{"nbformat": 3, "nbformat_minor": 0, "worksheets": [], "metadata": {}}')
