@@ -223,12 +223,14 @@ def _ticks(work: Path) -> dict[str, Any]:
     lab.scheduler.start()
     late = []
     job = pb.JobSpec(task=pb.Task(engine="python", name="f", payload=b"{}"))
-    for _ in range(TICKS):
-        due = wall_clock() + 500
-        lab.jobs.create_schedule(schedules_pb.CreateScheduleRequest(rule=schedules_pb.Rule(at_ms=[due]), job=job))
-        request = api.LeaseRequest(worker="w", queues=["default"], wait_ms=10_000)
+    first = wall_clock() + TICKS * 150  # time enough to make them all
+    for n in range(TICKS):
+        rule = schedules_pb.Rule(at_ms=[first + n * 150])
+        lab.jobs.create_schedule(schedules_pb.CreateScheduleRequest(rule=rule, job=job))
+    for n in range(TICKS):
+        request = api.LeaseRequest(worker="w", queues=["default"], wait_ms=60_000)
         [lease] = lab.jobs.lease(request).leases
-        late.append(wall_clock() - due)
+        late.append(wall_clock() - (first + n * 150))
         # Ended, or its lease would run out while others are measured, and it would be handed out again.
         ended = api.Completion(token=lease.token, how=Oneof("succeeded", b"null"))
         lab.jobs.complete(api.CompleteRequest(completions=[ended]))
@@ -273,7 +275,8 @@ def _probe(work: Path) -> list[float]:
             wake.put(due)
 
         threading.Thread(target=sleep, daemon=True).start()
-        late.append(1000 * (time.monotonic() - done.get()))
+        was = done.get()
+        late.append(1000 * (time.monotonic() - was))
     wake.put(None)
     return sorted(late)
 
