@@ -8,14 +8,41 @@ import { NOW, event, job } from './make';
 const made = (id: string, ago: number, more = {}) => job(id, { createdAtMs: BigInt(NOW - ago), ...more });
 
 describe('the list of runs', () => {
-  it('asks for a new run and puts it on top', () => {
+  it('shows a new run on top at once, and asks nothing for it', () => {
     const list = new RunList(EVERYTHING);
     list.append([made('b', 10)], '');
-    list.apply([event(1, 'c', { kind: EventKind.ENQUEUED, state: JobState.READY })]);
-    expect(list.take(10)).toEqual(['c']);
-    list.refresh(['c'], [made('c', 0)]);
-    expect(list.jobs.map(run => run.id)).toEqual(['c', 'b']);
-    expect(list.get('b')?.id).toBe('b');
+    list.apply([
+      event(1, 'c', { kind: EventKind.ENQUEUED, state: JobState.READY, job: made('c', 0) }),
+      event(2, 'd', { kind: EventKind.ENQUEUED, state: JobState.READY, job: made('d', 0) }),
+      event(3, 'c', { kind: EventKind.LEASED, state: JobState.RUNNING, epoch: 1n })
+    ]);
+    expect(list.jobs.map(run => run.id)).toEqual(['d', 'c', 'b']);
+    expect(list.get('c')?.state).toBe(JobState.RUNNING);
+    expect(list.take(10)).toEqual([]);
+  });
+
+  it('takes a run as an event brings it, and lets it go where the filter means it no longer', () => {
+    const list = new RunList({ ...EVERYTHING, state: 'running' });
+    list.append([made('a', 1, { state: JobState.RUNNING, epoch: 1n }), made('b', 2, { state: JobState.RUNNING, epoch: 1n })], '');
+    const failed = made('a', 1, { state: JobState.FAILED, epoch: 1n, deadLetter: true, error: 'ValueError: x' });
+    list.apply([
+      event(1, 'a', { kind: EventKind.ENDED, state: JobState.FAILED, epoch: 1n, job: failed }),
+      event(2, 'n', { kind: EventKind.ENQUEUED, state: JobState.READY, job: made('n', 0) }),
+      event(3, 'x', { kind: EventKind.LEASED, state: JobState.RUNNING, epoch: 1n })
+    ]);
+    expect(list.jobs.map(run => run.id)).toEqual(['b']);
+    expect(list.take(10)).toEqual(['x']);
+    const dead = new RunList({ ...EVERYTHING, state: 'dead letter' });
+    dead.append([], '');
+    dead.apply([event(1, 'a', { kind: EventKind.ENDED, state: JobState.FAILED, epoch: 1n, job: failed })]);
+    expect(dead.jobs.map(run => run.error)).toEqual(['ValueError: x']);
+  });
+
+  it('keeps no run that was deleted', () => {
+    const list = new RunList(EVERYTHING);
+    list.append([made('a', 0, { state: JobState.SUCCEEDED })], '');
+    list.apply([event(1, 'a', { kind: EventKind.DELETED, state: JobState.SUCCEEDED })]);
+    expect(list.jobs).toEqual([]);
   });
 
   it('keeps the state that an event told when an older look comes in', () => {
@@ -49,15 +76,12 @@ describe('the list of runs', () => {
     expect(list.jobs.map(run => run.id)).toEqual(['b', 'c', 'a', 'z']);
   });
 
-  it('takes no more than asked, the new ones first', () => {
-    const list = new RunList(EVERYTHING);
-    list.append([made('a', 0)], '');
-    list.apply([
-      event(1, 'a', { kind: EventKind.LEASED, state: JobState.RUNNING, epoch: 1n }),
-      event(2, 'b', { kind: EventKind.ENQUEUED })
-    ]);
-    expect(list.take(1)).toEqual(['b']);
-    expect(list.take(5)).toEqual(['a']);
+  it('hands out what is to be read once, and no more than asked', () => {
+    const list = new RunList({ ...EVERYTHING, state: 'running' });
+    list.append([], '');
+    list.apply(['a', 'b', 'a'].map((id, at) => event(at, id, { kind: EventKind.LEASED, state: JobState.RUNNING, epoch: 1n })));
+    expect(list.take(1)).toEqual(['a']);
+    expect(list.take(5)).toEqual(['b']);
     expect(list.take(5)).toEqual([]);
   });
 

@@ -117,13 +117,15 @@ describe('the form', () => {
   });
 
   it.each([
-    ["parameter 'n' takes an int; 'x' is text", 'param:n'],
-    ["parameter 'nn' is not one of this notebook's", 'params'],
-    ["no time zone 'Mars'", 'zone'],
-    ["mail 'x' is not an address", 'mail'],
-    ["webhook 'ftp://x' is not an http address", 'webhook'],
-    ["cron '61 * * * *': minute 61 is above 59", 'when']
-  ])('%s belongs to %s', (message, field) => expect(fieldOf(message, ['n'])).toBe(field));
+    ['params.n', 'param:n'],
+    ['params.nn', 'params'],
+    ['zone', 'zone'],
+    ['notice.mail', 'mail'],
+    ['policy.jitter_ms', 'jitter'],
+    ['cron', 'when'],
+    ['job', ''],
+    ['', '']
+  ])('%s of the contract is %s of the form', (field, of) => expect(fieldOf(field, ['n'])).toBe(of));
 
   it('finds a file below the root of Lab only', () => {
     expect(belowRoot('/home/a b/lab/x/daily.ipynb', 'file:///home/a%20b/lab')).toBe('x/daily.ipynb');

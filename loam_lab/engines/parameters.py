@@ -72,7 +72,9 @@ def fitting(known: list[Parameter], given: Mapping[str, Any], *, texts: bool = F
             near = difflib.get_close_matches(name, by_name, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             listed = ", ".join(by_name) or "none: no cell is tagged `parameters`"
-            raise Invalid(f"parameter {name!r} is not one of this notebook's; {hint}It has {listed}", field=name)
+            raise Invalid(
+                f"parameter {name!r} is not one of this notebook's; {hint}It has {listed}", field=f"params.{name}"
+            )
     return {name: _fit(by_name[name], value, texts) for name, value in given.items()}
 
 
@@ -215,7 +217,7 @@ def _plain(value: ast.expr | None) -> Any:
 def _fit(one: Parameter, value: Any, texts: bool) -> Any:
     if value is None:
         if one.type and not one.is_optional and one.annotation:
-            raise Invalid(f"parameter {one.name!r} is {one.annotation}, not None", field=one.name)
+            raise Invalid(f"parameter {one.name!r} is {one.annotation}, not None", field=f"params.{one.name}")
         return None
     plain = to_python(value)
     try:
@@ -223,7 +225,7 @@ def _fit(one: Parameter, value: Any, texts: bool) -> Any:
     except (ValueError, TypeError, InvalidOperation):
         shown = repr(plain) if len(repr(plain)) <= 60 else repr(plain)[:57] + "…"
         raise Invalid(
-            f"parameter {one.name!r} takes {_wanted(one)}; {shown} is {_article(plain)}", field=one.name
+            f"parameter {one.name!r} takes {_wanted(one)}; {shown} is {_article(plain)}", field=f"params.{one.name}"
         ) from None
 
 

@@ -109,7 +109,11 @@ def _from_keyring(name: str, place: str, environment: Mapping[str, str]) -> str:
             field="--secret",
         ) from None
     service, _, user = place.rpartition("/")
-    found = keyring.get_password(service, user)
+    try:
+        found = keyring.get_password(service, user)
+    except Exception as error:  # each keyring has errors of its own: locked, none there, no desktop
+        said = str(error) or type(error).__name__
+        raise errors.Invalid(f"the secret {name} cannot be read from the keyring: {said}", field="--secret") from None
     if found is None:
         raise errors.Invalid(f"the secret {name}: the keyring has none for {user!r} at {service!r}", field="--secret")
     return str(found)

@@ -7,63 +7,42 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 from IPython.display import display, update_display
 
 from loam_lab.cli import attempts, words
+from loam_lab.cli.follow import follow, full_id
 from loam_lab.connect import Jobs
-from loam_lab.errors import Unavailable
 from loam_lab.lab.line import Line
 from loam_lab.lab.views import RunView, run_bundle
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
-LOOK_S = 0.2
-_ENDED = (pb.JobState.SUCCEEDED, pb.JobState.FAILED, pb.JobState.CANCELLED)
-
 
 def watch(jobs: Jobs, run_id: str) -> None:
-    """Show the run and its outputs until it has ended."""
+    """Show the run and its outputs as they come, until it has ended; a server that restarts is waited for."""
     seen = {"run": jobs.get(api.GetRequest(job_id=run_id))}
     line = Line(lambda _: run_bundle(view_of(seen["run"])), every=lambda: None)
     line.now()
     line.start(time.monotonic())
     replay = Replay()
+
+    def told(reply: api.WatchResponse) -> None:
+        for output in reply.outputs:
+            replay.show(output)
+        if reply.events:
+            seen["run"] = jobs.get(api.GetRequest(job_id=run_id))
+
     try:
-        for found, outputs in follow(jobs, run_id):
-            seen["run"] = found
-            for output in outputs:
-                replay.show(output)
+        seen["run"] = follow(jobs, full_id(jobs, run_id), told)
     except KeyboardInterrupt:
         line.stop()
         print("not watched any more; the run goes on", file=sys.stderr)  # noqa: T201 - a notebook's answer
         return
     line.finish(words.state(seen["run"].job or pb.Job()))
-
-
-def follow(jobs: Jobs, run_id: str) -> Iterator[tuple[api.GetResponse, list[api.Output]]]:
-    """The run as it is and its new outputs, again and again, until its end; a server that restarts is waited for."""
-    pause, after, lost_since = threading.Event(), 0, 0.0
-    while True:
-        try:
-            found = jobs.get(api.GetRequest(job_id=run_id))
-            outputs, after = _after(jobs, run_id, after)
-            lost_since = 0.0
-        except Unavailable:
-            lost_since = lost_since or time.monotonic()
-            if time.monotonic() - lost_since > 30:
-                raise
-            pause.wait(1.0)
-            continue
-        yield found, outputs
-        if found.job is not None and found.job.state in _ENDED:
-            return
-        pause.wait(LOOK_S)
 
 
 def view_of(found: api.GetResponse) -> RunView:
@@ -114,16 +93,6 @@ class Replay:
         else:
             self._shown[output.index] = f"loam-{uuid.uuid4().hex}"
             display(kept["data"], raw=True, metadata=kept["metadata"], display_id=self._shown[output.index])
-
-
-def _after(jobs: Jobs, run_id: str, after: int) -> tuple[list[api.Output], int]:
-    found: list[api.Output] = []
-    more = True
-    while more:
-        page = jobs.outputs(api.OutputsRequest(job_id=run_id, after=after, limit=200))
-        found.extend(page.outputs)
-        after, more = page.next, page.more
-    return found, after
 
 
 def _text(text: str | list[str]) -> str:

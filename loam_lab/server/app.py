@@ -14,10 +14,11 @@ from connectrpc.errors import ConnectError
 from protobuf import Message
 
 from loam_lab.errors import LoamError
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
 from loam_lab.server.attempts import LogUnread
-from loam_lab.server.calls import Context
+from loam_lab.server.calls import Context, Reply
 from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
 from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
@@ -110,8 +111,8 @@ class _AsyncJobs:
             else:
                 with _in_words():
                     found = await self._jobs.signals.park(topics, seen, left.left, self._jobs.leasing(request, ctx))
-                if found is not None and found.leases:
-                    return found
+                if found is not None and (reply := found.take()).leases:
+                    return reply
 
     async def extend(self, request: api.ExtendRequest, ctx: Context) -> api.ExtendResponse:
         """At once."""
@@ -140,7 +141,9 @@ class _AsyncJobs:
                 if says(reply) or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
                     yield reply
 
-    async def _write(self, prepare: Callable[[R, Context], Callable[[Tx], M]], request: R, ctx: Context) -> M:
+    async def _write(
+        self, prepare: Callable[[R, Context], Callable[[Tx], M | Reply[M]]], request: R, ctx: Context
+    ) -> M:
         """Check a request here, leave its operation to the store's writer, and go on when it is committed.
 
         No thread is waited for in between: a call costs two changes of threads less.
@@ -149,7 +152,8 @@ class _AsyncJobs:
         answer = Answer()
         with _in_words():
             self._jobs.store.submit(prepare(request, ctx), answer.settle, answer.refuse)
-            return await answer.future  # type: ignore[no-any-return]
+            reply: M | Reply[M] = await answer.future
+            return reply.take() if isinstance(reply, Reply) else reply
 
     async def _call(self, operation: Callable[..., Any], request: Any, ctx: Any, *more: Any) -> Any:
         self._presence.called(_client(ctx))
@@ -174,7 +178,9 @@ class _in_words:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, LoamError):
-            raise ConnectError(Code[error.code.upper()], str(error)) from None
+            field = getattr(error, "field", "")
+            details = [pb.InvalidField(field=field)] if field else []
+            raise ConnectError(Code[error.code.upper()], str(error), details) from None
         if isinstance(error, Exception) and not isinstance(error, ConnectError | LogUnread):
             log.error("a call failed", exc_info=error)
             raise ConnectError(Code.INTERNAL, f"{type(error).__name__} in the server; its log says more") from None

@@ -17,7 +17,7 @@ from loam_lab.server import blobs, wire
 from loam_lab.server import commits as commit_log
 from loam_lab.server import schedule_wire as swire
 from loam_lab.server.auth import Principal
-from loam_lab.server.calls import MAX_BATCH, Calls, Context, batch, held, lease_length
+from loam_lab.server.calls import MAX_BATCH, Calls, Context, Granted, Reply, batch, held, lease_length
 from loam_lab.store import notebooks, queues, records, retention, steps
 from loam_lab.store.write import Tx
 
@@ -102,11 +102,11 @@ class Attempts(Calls):
     def complete(self, request: api.CompleteRequest, ctx: Context, /) -> api.CompleteResponse:
         """Record how attempts ended, each on its own; lease the next batch where asked."""
         try:
-            return self.store.write(self.completing(request, ctx))
+            return self.store.write(self.completing(request, ctx)).take()
         except LogUnread:
             # What an engine committed is known before the outcome is: no snapshot appears after it.
             log = self.commits.read(self.store.read(lambda reader: reader.last_commit()))
-            return self.store.write(self.completing(request, ctx, log=log))
+            return self.store.write(self.completing(request, ctx, log=log)).take()
 
     def completing(
         self,
@@ -114,7 +114,7 @@ class Attempts(Calls):
         ctx: Context,
         *,
         log: tuple[Sequence[records.Commit], int | None] | None = None,
-    ) -> Callable[[Tx], api.CompleteResponse]:
+    ) -> Callable[[Tx], Reply[api.CompleteResponse]]:
         """See `complete`; `log` is what was read of the catalog's.
 
         The operation raises LogUnread where the log must be read first.
@@ -127,7 +127,7 @@ class Attempts(Calls):
         last_words = [(wire.token(report.token), report) for report in request.reports]
         found, head = log or ((), None)
 
-        def record(tx: Tx) -> api.CompleteResponse:
+        def record(tx: Tx) -> tuple[api.CompleteResponse, Sequence[Granted]]:
             if log is None and tx.any_write_open(token.job_id for token in tokens):
                 raise LogUnread
             commit_log.store(tx, found)
@@ -138,55 +138,37 @@ class Attempts(Calls):
             results = self._end_plain(tx, who, tokens, endings)
             others = [(n, tokens[n], ending) for n, ending in enumerate(endings) if n not in results]
             results |= self._end(tx, who, others, head)
-            leases = self._lease(tx, who, request.next) if request.next is not None else []
-            return api.CompleteResponse(results=[results[n] for n in range(len(tokens))], leases=leases)
+            granted = self._lease(tx, who, request.next) if request.next is not None else []
+            return api.CompleteResponse(results=[results[n] for n in range(len(tokens))]), granted
 
         return self._repeatable(who, request, record, api.CompleteResponse)
 
     def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out what is ready, without waiting."""
-        return self.store.write(self.leasing(request, ctx))
+        return self.store.write(self.leasing(request, ctx)).take()
 
-    def leasing(self, request: api.LeaseRequest, ctx: Context) -> Callable[[Tx], api.LeaseResponse]:
+    def leasing(self, request: api.LeaseRequest, ctx: Context) -> Callable[[Tx], Reply[api.LeaseResponse]]:
         """See `lease_now`."""
         who = self._who(ctx.request_headers)
         lease_terms(request, self._lease_ms)
         return self._repeatable(
             who,
             request,
-            lambda tx: api.LeaseResponse(leases=self._lease(tx, who, request)),
+            lambda tx: (api.LeaseResponse(), self._lease(tx, who, request)),
             api.LeaseResponse,
-            keeps=lambda answer: bool(answer.leases),  # work that was not there is asked for again and again
+            keeps=bool,  # work that was not there is asked for again and again
         )
 
-    def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[pb.Lease]:
+    def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[Granted]:
         limit, lease_ms = lease_terms(request, self._lease_ms)
         if self._max_running:
             limit = max(0, min(limit, self._max_running - int(tx.select("count_running")[0][0])))
-        leases: list[pb.Lease] = []
+        granted: list[Granted] = []
         for queue in request.queues or ["default"]:
-            if len(leases) < limit:
-                ready = queues.next_jobs(tx, who.namespace, queue, limit - len(leases), engines=request.engines)
-                leases += self._hand_out(tx, ready, worker=request.worker, lease_ms=lease_ms, versions=request.versions)
-        return leases
-
-    def _hand_out(
-        self, tx: Tx, ready: Sequence[core.Waiting], *, worker: str, lease_ms: int, versions: str
-    ) -> list[pb.Lease]:
-        """Lease jobs, those of one likeness by one decision; as many as fit into an answer."""
-        bodies = tx.bodies(job.seq for job in ready)
-        picked = _fitting(ready, bodies)
-        groups: dict[object, list[int]] = defaultdict(list)
-        for job in picked:
-            groups[job.likeness].append(job.seq)
-        leased: dict[object, core.Job] = {}
-        for likeness, seqs in groups.items():
-            change = lifecycle.lease(
-                tx.job_at(seqs[0]), worker=worker, lease_ms=lease_ms, versions=versions[:200], now=tx.now
-            )
-            tx.apply_alike(core.Alike(change, seqs))
-            leased[likeness] = change.after
-        return [self._lease_message(job, leased[job.likeness], bodies[job.seq]) for job in picked]
+            if len(granted) < limit:
+                ready = queues.next_jobs(tx, who.namespace, queue, limit - len(granted), engines=request.engines)
+                granted += _hand_out(tx, ready, worker=request.worker, lease_ms=lease_ms, versions=request.versions)
+        return granted
 
     def _end_plain(
         self, tx: Tx, who: Principal, tokens: Sequence[core.LeaseToken], endings: Sequence[core.Ending]
@@ -271,6 +253,23 @@ class Attempts(Calls):
 def _is_plain(ending: core.Ending) -> TypeGuard[core.Succeeded]:
     """Whether nothing but the job itself follows from this end, so that it can be recorded with others."""
     return isinstance(ending, core.Succeeded) and ending.blob is None
+
+
+def _hand_out(tx: Tx, ready: Sequence[core.Waiting], *, worker: str, lease_ms: int, versions: str) -> list[Granted]:
+    """Lease jobs, those of one likeness by one decision; as many as fit into an answer."""
+    bodies = tx.bodies(job.seq for job in ready)
+    picked = _fitting(ready, bodies)
+    groups: dict[object, list[int]] = defaultdict(list)
+    for job in picked:
+        groups[job.likeness].append(job.seq)
+    leased: dict[object, core.Job] = {}
+    for likeness, seqs in groups.items():
+        change = lifecycle.lease(
+            tx.job_at(seqs[0]), worker=worker, lease_ms=lease_ms, versions=versions[:200], now=tx.now
+        )
+        tx.apply_alike(core.Alike(change, seqs))
+        leased[likeness] = change.after
+    return [Granted(job, leased[job.likeness], bodies[job.seq]) for job in picked]
 
 
 def _fitting(ready: Sequence[core.Waiting], bodies: dict[int, records.Body]) -> Sequence[core.Waiting]:

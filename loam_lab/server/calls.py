@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from protobuf import Message
 
@@ -34,6 +34,29 @@ class Context(Protocol):
     def request_headers(self) -> Mapping[str, str]:
         """The headers; `authorization` carries the credential."""
         ...
+
+
+class Granted(NamedTuple):
+    """One job as it was, as it was leased, and what its worker needs of it."""
+
+    job: core.Waiting | core.Job
+    leased: core.Job
+    body: records.Body
+
+
+class Reply(Generic[M]):
+    """An answer whose leases become messages when it is taken: not in the store's writer, which is free sooner."""
+
+    def __init__(self, message: M, granted: Sequence[Granted], lease: Callable[[Granted], pb.Lease]) -> None:
+        self._message = message
+        self._granted = granted
+        self._lease = lease
+
+    def take(self) -> M:
+        """The message, complete."""
+        if self._granted:
+            self._message.leases = list(map(self._lease, self._granted))
+        return self._message
 
 
 class Calls:
@@ -68,51 +91,42 @@ class Calls:
             self.store.write(lambda tx: commit_log.store(tx, found))
 
     def _once(self, who: Principal, request: Message, operation: Callable[[Tx], M], reply: type[M]) -> M:
-        return self.store.write(self._repeatable(who, request, operation, reply))
+        return self.store.write(self._repeatable(who, request, lambda tx: (operation(tx), ()), reply)).take()
 
     def _repeatable(
         self,
         who: Principal,
         request: Message,
-        operation: Callable[[Tx], M],
+        operation: Callable[[Tx], tuple[M, Sequence[Granted]]],
         reply: type[M],
         *,
-        keeps: Callable[[M], bool] = lambda answer: True,
-    ) -> Callable[[Tx], M]:
-        """The operation of a request that may come again: a repeat gets the first answer that it `keeps`."""
+        keeps: Callable[[Sequence[Granted]], bool] = lambda granted: True,
+    ) -> Callable[[Tx], Reply[M]]:
+        """The operation of a request that may come again: a repeat gets the first answer that it `keeps`.
+
+        Leases are kept by name only, since what they carry is in the store already.
+        """
         request_id: str = getattr(request, "request_id", "")
         check.text(request_id, field="request_id", most=100)
         digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
 
-        def run(tx: Tx) -> M:
+        def run(tx: Tx) -> Reply[M]:
             if found := tx.request(who.namespace, request_id):
                 if found[0] != digest:
                     raise Invalid(
                         f"request_id {request_id!r} was used for another request; use a new one", field="request_id"
                     )
-                answer = reply.from_binary(found[1])
-                if found[2]:
-                    answer.leases = self._leases_again(tx, who, json.loads(found[2]))
-                return answer
-            answer = operation(tx)
-            if keeps(answer):
-                self._save(tx, who, request_id, digest, answer)
-            return answer
+                before = self._granted_before(tx, who, json.loads(found[2])) if found[2] else ()
+                return Reply(reply.from_binary(found[1]), before, self._lease_message)
+            answer, granted = operation(tx)
+            if keeps(granted):
+                named = json.dumps(_named(granted)) if granted else ""
+                tx.save_request(who.namespace, request_id, digest, answer.to_binary(), named)
+            return Reply(answer, granted, self._lease_message)
 
         return run
 
-    def _save(self, tx: Tx, who: Principal, request_id: str, digest: bytes, answer: Message) -> None:
-        """Keep an answer; its leases by name only, since what they carry is in the store already."""
-        leases: list[pb.Lease] = getattr(answer, "leases", [])
-        if not leases or leases[0].job is None:
-            tx.save_request(who.namespace, request_id, digest, answer.to_binary(), "")
-            return
-        answer.leases = []
-        kept = answer.to_binary()
-        answer.leases = leases
-        tx.save_request(who.namespace, request_id, digest, kept, json.dumps(_named(leases)))
-
-    def _leases_again(self, tx: Tx, who: Principal, kept: dict[str, Any]) -> list[pb.Lease]:
+    def _granted_before(self, tx: Tx, who: Principal, kept: dict[str, Any]) -> list[Granted]:
         """The leases of a first answer as they were then; those of jobs that were deleted since are left out."""
         jobs = tx.jobs(who.namespace, [job_id for job_id, _, _ in kept["jobs"]])
         bodies = tx.bodies(job.seq for job in jobs.values())
@@ -123,13 +137,14 @@ class Calls:
             "cancel_requested": False,
         }
         return [
-            self._lease_message(job, job.but(epoch=epoch, attempts=attempts, **then), bodies[job.seq])
+            Granted(job, job.but(epoch=epoch, attempts=attempts, **then), bodies[job.seq])
             for job_id, epoch, attempts in kept["jobs"]
             if (job := jobs.get(job_id)) is not None
         ]
 
-    def _lease_message(self, job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
+    def _lease_message(self, granted: Granted) -> pb.Lease:
         """A lease as its holder gets it; the engine session of an attempt is a secret, and tasks have none."""
+        job, leased, body = granted
         if body.engine == tasks.ENGINE:
             return wire.task_lease(job, leased, body)
         return wire.lease(job, leased, body, session=ids.session_id(self._session_secret, job.id, leased.epoch))
@@ -141,12 +156,11 @@ def batch(count: int, *, field: str, least: int = 0) -> None:
         raise Invalid(f"{field} has {count:,} elements; from {least} to {MAX_BATCH:,} are taken", field=field)
 
 
-def _named(leases: Sequence[pb.Lease]) -> dict[str, Any]:
+def _named(granted: Sequence[Granted]) -> dict[str, Any]:
     """What of leases that were given together is not in the store already, or may change there."""
-    named = [(one.token.job_id, one.token.epoch, one.job.attempts) for one in leases if one.token and one.job]
-    first = leases[0]
-    at, worker = (first.job.started_at_ms, first.job.worker) if first.job else (0, "")
-    return {"until": first.lease_until_ms, "at": at, "worker": worker, "jobs": named}
+    first = granted[0].leased
+    named = [(job.id, leased.epoch, leased.attempts) for job, leased, _ in granted]
+    return {"until": first.lease_until, "at": first.started_at, "worker": first.worker, "jobs": named}
 
 
 def held(jobs: Mapping[str, core.Job], token: core.LeaseToken) -> core.Job:

@@ -24,7 +24,7 @@ from loam_lab.server import commits as commit_log
 from loam_lab.server import submit, wire
 from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
-from loam_lab.server.calls import Context, batch, id_prefix, lease_length
+from loam_lab.server.calls import Context, Reply, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
 from loam_lab.server.force import FORCE_AFTER_MS, Force
 from loam_lab.server.look import Look
@@ -131,13 +131,13 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
     def enqueue(self, request: api.EnqueueRequest, ctx: Context, /) -> api.EnqueueResponse:
         """Accept jobs, all or none."""
         engine = self._engine_for(request.lease_to)
-        reply = self.store.write(self.accepting(request, ctx, engine))
+        reply = self.store.write(self.accepting(request, ctx, engine)).take()
         reply.engine = engine  # never kept with the answer: it has the catalog's token
         return reply
 
     def accepting(
         self, request: api.EnqueueRequest, ctx: Context, engine: api.OpenEngineResponse | None = None
-    ) -> Callable[[Tx], api.EnqueueResponse]:
+    ) -> Callable[[Tx], Reply[api.EnqueueResponse]]:
         """Check an Enqueue and return its operation on the store; `engine` is the one that `lease_to` asks for."""
         who = self._who(ctx.request_headers)
         batch(len(request.jobs), field="jobs", least=1)
@@ -162,7 +162,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
                     reply.leases.append(self._lease_new(tx, job, lease_to, engine))
             return reply
 
-        return self._repeatable(who, request, accept, api.EnqueueResponse)
+        return self._repeatable(who, request, lambda tx: (accept(tx), ()), api.EnqueueResponse)
 
     def submit_engine_job(self, request: api.SubmitEngineJobRequest, ctx: Context, /) -> api.SubmitEngineJobResponse:
         """Accept a program for an engine."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from loam_lab.core import check
-from loam_lab.core.job import State
+from loam_lab.core.job import EventKind, State
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import schedule_wire as swire
 from loam_lab.server import wire
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, id_prefix
-from loam_lab.store import notebooks, queues
+from loam_lab.store import notebooks, queues, records
 from loam_lab.store.read import Reader
 from loam_lab.store.write import EVENTS, OUTPUTS, Topic, event_topic
 
 _KEEPALIVE_S = 15.0
 _OUTPUTS = 50
 _DAY_MS = 86_400_000
+_SAY_ALL = frozenset(
+    (EventKind.DUE, EventKind.LEASED, EventKind.PROGRESSED, EventKind.TABLE_WRITTEN, EventKind.DELETED)
+)
+"""Events that tell all that they change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +160,29 @@ class Look(Calls):
             # While more outputs are to come, the events wait: an end is not told before the last words.
             found = reader.events(who.namespace, place.cursor, 500, job=job) if len(printed) < _OUTPUTS else []
             after = Place(found[-1].cursor if found else place.cursor, printed[-1].place if printed else place.output)
+            told = [event for event in found if not kinds or event.kind in kinds]
+            jobs = _jobs_of(reader, who.namespace, filter(_leaves_open, told)) if request.jobs else {}
             reply = api.WatchResponse(
-                events=[wire.event(event) for event in found if not kinds or event.kind in kinds],
+                events=[wire.event(event, jobs.get(event.job_id) if _leaves_open(event) else None) for event in told],
                 cursor=str(after.cursor),
                 outputs=[wire.output(output) for output in printed],
             )
             return reply, after
 
         return self.store.read(look)
+
+
+def _leaves_open(event: records.StoredEvent) -> bool:
+    """Whether its run cannot be known from the event and what the run was before."""
+    is_end = event.kind == EventKind.ENDED and event.state != State.FAILED
+    return bool(event.state) and not is_end and event.kind not in _SAY_ALL
+
+
+def _jobs_of(reader: Reader, namespace: str, events: Iterable[records.StoredEvent]) -> dict[str, records.Run]:
+    """The runs of some events, as they are now."""
+    ids = tuple({event.job_id for event in events})
+    found = reader.runs(records.Filter(namespace, ids=ids, limit=len(ids))) if ids else []
+    return {run.job.id: run for run in found}
 
 
 def watch_topics(request: api.WatchRequest) -> list[Topic]:

@@ -35,7 +35,7 @@ from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
 from loam_lab.server.supervise import Desk
 from loam_lab.store import retention, schedules
-from loam_lab.store.sqlite import SqliteStore
+from loam_lab.store.sqlite import LOG_BYTES, SqliteStore
 from loam_lab.version import __version__
 
 ALREADY_RUNS = 3
@@ -82,7 +82,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
     token = auth.token_file(home / "token")
     os.environ[config.MARK] = str(home.resolve())  # whatever is started from here carries it
     signals, presence = Signals(), Presence(linger_s=settings.engine_idle_ms / 1000)
-    store = SqliteStore(home / "jobs.db", on_commit=signals.fire, followers=signals.followers)
+    store = SqliteStore(home / "jobs.db", on_commit=signals.fire, followers=signals.followers, log_bytes=LOG_BYTES)
     (home / "jobs.db").chmod(0o600)
     external = None
     if settings.catalog_uri:

@@ -6,8 +6,8 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -59,8 +59,8 @@ class Signals:
 
     def __init__(self) -> None:
         self._fired: Counter[Topic] = Counter()
-        self._changed = threading.Condition()
-        self._coroutines: dict[asyncio.Event, tuple[asyncio.AbstractEventLoop, frozenset[Topic]]] = {}
+        self._lock = threading.Lock()
+        self._waiting: dict[Callable[[], object], frozenset[Topic]] = {}
         self._parked: dict[Parked, None] = {}
 
     def fire(self, topics: Iterable[Topic]) -> None:
@@ -68,14 +68,13 @@ class Signals:
         fired = frozenset(topics)
         if not fired:
             return
-        with self._changed:
+        # Nobody else is woken: a thread that wakes to find nothing takes the interpreter from the store's writer.
+        with self._lock:
             self._fired.update(fired)
-            self._changed.notify_all()
-            wake = [(loop, event) for event, (loop, wanted) in self._coroutines.items() if wanted & fired]
+            awake = [wake for wake, wanted in self._waiting.items() if wanted & fired]
             late = self._take(fired)
-        for loop, event in wake:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+        for wake in awake:
+            wake()
         for parked in late:
             parked.answer.settle(None)
 
@@ -84,7 +83,7 @@ class Signals:
 
         The others, if there are more than a few, are told to look again after the commit.
         """
-        with self._changed:
+        with self._lock:
             taken = self._take(frozenset(topics), most=_FOLLOWERS)
         return [(parked.operation, parked.answer.settle, parked.answer.refuse) for parked in taken]
 
@@ -94,14 +93,14 @@ class Signals:
         """The result of `operation`, run in the transaction that brings a topic; None: look again, or time is up."""
         answer = Answer()
         parked = Parked(frozenset(topics), operation, answer)
-        with self._changed:
+        with self._lock:
             if self._count(topics) != seen:
                 return None
             self._parked[parked] = None
         try:
             await asyncio.wait([answer.future], timeout=seconds)
         finally:
-            with self._changed:
+            with self._lock:
                 waits = self._parked.pop(parked, self) is not self
         # If it was taken meanwhile it has run, or will in a moment: its result must not be lost.
         return None if waits else await answer.future
@@ -114,29 +113,43 @@ class Signals:
 
     def seen(self, topics: Collection[Topic]) -> int:
         """A mark to wait from."""
-        with self._changed:
+        with self._lock:
             return self._count(topics)
 
     def wait(self, topics: Collection[Topic], seen: int, seconds: float | None) -> bool:
         """Block until a topic was fired after `seen`; False when the time is up."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._count(topics) != seen, seconds)
+        event = threading.Event()
+        with self._awaiting(topics, seen, event.set) as waits:
+            return not waits or event.wait(seconds)
 
     async def wait_async(self, topics: Collection[Topic], seen: int, seconds: float) -> bool:
         """The same for a coroutine; holds no thread."""
-        event = asyncio.Event()
-        with self._changed:
-            if self._count(topics) != seen:
-                return True
-            self._coroutines[event] = (asyncio.get_running_loop(), frozenset(topics))
-        try:
-            await asyncio.wait_for(event.wait(), seconds)
-        except TimeoutError:
-            return False
-        finally:
-            with self._changed:
-                self._coroutines.pop(event, None)
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has ended with the server
+                loop.call_soon_threadsafe(event.set)
+
+        with self._awaiting(topics, seen, wake) as waits:
+            if waits:
+                try:
+                    await asyncio.wait_for(event.wait(), seconds)
+                except TimeoutError:
+                    return False
         return True
+
+    @contextmanager
+    def _awaiting(self, topics: Collection[Topic], seen: int, wake: Callable[[], object]) -> Iterator[bool]:
+        """Have `wake` called when a topic is fired; False: one was already, after `seen`."""
+        with self._lock:
+            waits = self._count(topics) == seen
+            if waits:
+                self._waiting[wake] = frozenset(topics)
+        try:
+            yield waits
+        finally:
+            with self._lock:
+                self._waiting.pop(wake, None)
 
     def _count(self, topics: Collection[Topic]) -> int:
         return sum(self._fired[topic] for topic in topics)

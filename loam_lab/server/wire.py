@@ -349,8 +349,8 @@ def output(value: records.StoredOutput) -> api.Output:
     return api.Output(place=value.place, epoch=value.epoch, output=value.output, index=value.index)
 
 
-def event(value: records.StoredEvent) -> pb.Event:
-    """An event as a message."""
+def event(value: records.StoredEvent, of: records.Run | None = None) -> pb.Event:
+    """An event as a message, with the run that it is of where that is to be told."""
     message = pb.Event(
         cursor=str(value.cursor),
         at_ms=value.at,
@@ -363,6 +363,7 @@ def event(value: records.StoredEvent) -> pb.Event:
         actor=value.actor,
         message=value.message,
         run_at_ms=value.run_at or 0,
+        job=run(of) if of else None,
     )
     if value.detail and value.kind in _DETAILS:
         _DETAILS[value.kind](message, value.detail)

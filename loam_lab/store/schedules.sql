@@ -89,6 +89,10 @@ SELECT EXISTS (SELECT 1 FROM ticks WHERE phase = 'open');
 -- ended_ticks --
 SELECT seq, schedule, job_seq, backfill FROM ticks WHERE phase = 'ended' ORDER BY seq LIMIT ?;
 
+-- end_ticks --
+-- Of jobs whose outcome was recorded. The index of open ticks is empty while no scheduled run is open.
+UPDATE ticks SET phase = 'ended' WHERE phase = 'open' AND job_seq IN (SELECT value FROM json_each(?));
+
 -- close_tick --
 UPDATE ticks SET phase = '', kept = (backfill = '') WHERE seq = ?;
 

@@ -129,6 +129,7 @@ class Tx(Reader):
         ]
         if outcomes:
             self._db.executemany(self._q["insert_outcome"], outcomes)
+            self.execute("end_ticks", (json.dumps([seq for seq, *_ in outcomes]),))
         self._follow([(change.after, change.events) for change in moved])
         if any(change.after.state is State.READY for change in moved):
             self.topics.add(TIMES)
@@ -157,6 +158,7 @@ class Tx(Reader):
             for result, seqs_of in by_result.items():
                 ended = (outcome.state.value, outcome.epoch, result, rows.failure_text(outcome.failure), self.now)
                 self.execute("insert_outcomes", (*ended, json.dumps(seqs_of)))
+            self.execute("end_ticks", (seqs,))
         self._append(change.events, same.seqs)
         self._tell([(after, change.events)])
 

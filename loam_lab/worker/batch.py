@@ -1,7 +1,7 @@
 """Talk to the server in batches: one call records what has ended and brings what comes next.
 
-Two threads: one sends whatever has ended as soon as the call before it is answered, the other waits at the server for
-work when there is none. Only one of them asks for work at a time, so that no more comes than is wanted.
+Two threads send whatever has ended, so that the server has the next call while it answers one, and another waits there
+for work when there is none. Each orders of the stock what it asks for, so that no more comes than is wanted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from loam_lab.tasks.run import Blob, Ended
 from loam_lab.worker.heartbeat import Heartbeat
 from loam_lab.worker.stock import Stock, Work
 
-_MOST = 1_000
+_MOST = 500
 _SEND_BYTES = 24 * 1024 * 1024
 _WAIT_MS = 1_500  # also the longest that a drain of an idle worker takes
 _PAUSE_S = 0.5
+_SENDERS = 2
+# While more waits to be started, ends are gathered for so long: a call costs as much as thirty ends in it.
+_GATHER_S = 0.01
 
 
 class Batches:
@@ -53,19 +56,22 @@ class Batches:
         self._lease_ms = lease_ms
         self._flush_progress = flush_progress
         self._on_fenced = on_fenced
-        self._asking = threading.Lock()
+        self._gathering = threading.Lock()
         self._hungry = threading.Event()
-        self._sending = False
+        self._sends: list[object] = []
         self._backlog = False
         self._draining = False
         self._ended = False
-        self._sender = threading.Thread(target=self._send_forever, name="loam-send", daemon=True)
+        self._senders = [
+            threading.Thread(target=self._send_forever, name="loam-send", daemon=True) for _ in range(_SENDERS)
+        ]
         self._fetcher = threading.Thread(target=self._fetch_forever, name="loam-fetch", daemon=True)
 
     def start(self) -> None:
         """Begin to lease."""
         self._hungry.set()
-        self._sender.start()
+        for sender in self._senders:
+            sender.start()
         self._fetcher.start()
 
     def drain(self) -> None:
@@ -81,7 +87,8 @@ class Batches:
         """Send what has ended, then end."""
         self._ended = True
         self._stock.wake.set()
-        self._sender.join()
+        for sender in self._senders:
+            sender.join()
 
     def _fetch_forever(self) -> None:
         while not self._draining:
@@ -90,11 +97,11 @@ class Batches:
             if not self._stock.wanted():
                 continue
             # Where more waits at the server, the sender brings it with its next call; else somebody must wait there.
-            if self._backlog and (self._sending or self._stock.done):
+            if self._backlog and (self._sends or self._stock.done):
                 continue
-            with self._asking:
-                if (limit := self._stock.wanted()) and not self._draining:
-                    self._fetch(limit)
+            limit = self._order()
+            if limit:
+                self._fetch(limit)
             self._hungry.set()
 
     def _fetch(self, limit: int) -> None:
@@ -103,25 +110,37 @@ class Batches:
         except LoamError as error:
             _say(error)
             threading.Event().wait(_PAUSE_S)
+        finally:
+            self._stock.answered(limit)
+
+    def _order(self) -> int:
+        """How many to ask for in a call; 0 when no more are wanted."""
+        return 0 if self._draining else self._stock.order(_MOST)
 
     def _send_forever(self) -> None:
-        stock = self._stock
-        while not self._ended or stock.done:
-            if not stock.done:
-                stock.wake.wait(1.0)
-            stock.wake.clear()
-            if not stock.done:
-                continue
-            self._sending = True
-            try:
-                self._send(self._gather())
-            finally:
-                self._sending = False
-            if not stock.done:
-                self._hungry.set()
+        while True:
+            with self._gathering:
+                batch = self._gather()
+            if not batch and self._ended:
+                return
+            if batch:
+                self._sends.append(batch)
+                try:
+                    self._send(batch)
+                finally:
+                    self._sends.remove(batch)
+                if not self._stock.done:
+                    self._hungry.set()
 
     def _gather(self) -> list[tuple[Work, Ended | Ending]]:
+        """What has ended; waits for it. Empty after a while without any, or when nothing more will come."""
         done = self._stock.done
+        if not done and not self._ended:
+            self._stock.wake.wait(1.0)
+        if done and not self._ended:
+            self._stock.ripe.wait(_GATHER_S)
+        self._stock.wake.clear()
+        self._stock.ripe.clear()
         batch: list[tuple[Work, Ended | Ending]] = []
         seconds, count, size = 0.0, 0, 0
         while done and len(batch) < _MOST and size < _SEND_BYTES:
@@ -139,16 +158,15 @@ class Batches:
     def _send(self, batch: list[tuple[Work, Ended | Ending]]) -> None:
         self._flush_progress()
         request = api.CompleteRequest(completions=[_completion(work, ended) for work, ended in batch])
-        asks = bool(limit := self._stock.wanted()) and not self._draining and self._asking.acquire(blocking=False)
+        limit = self._order()
         try:
-            if asks:
+            if limit:
                 request.next = self._request(limit)
             reply = self._complete(request, batch)
-            if asks:
+            if limit:
                 self._take(reply.leases, limit)
         finally:
-            if asks:
-                self._asking.release()
+            self._stock.answered(limit)
         for (work, _), result in zip(batch, reply.results, strict=True):
             if work.held is not None:
                 self._heartbeat.let_go(work.held)
@@ -186,7 +204,7 @@ class Batches:
 
     def _take(self, leases: Sequence[pb.Lease], limit: int) -> None:
         works = []
-        self._backlog = len(leases) >= min(limit, _MOST)
+        self._backlog = len(leases) >= limit
         for lease in leases:
             if lease.token is None:
                 continue
@@ -216,7 +234,7 @@ class Batches:
             worker=self._jobs.name,
             queues=self._queues,
             engines=self._engines,
-            limit=min(limit, _MOST),
+            limit=limit,
             lease_ms=self._lease_ms,
             wait_ms=wait_ms,
             versions=self._versions,

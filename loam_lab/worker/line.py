@@ -38,8 +38,11 @@ class Progresses:
         self._wake.set()
 
     def flush(self) -> None:
-        """Send what there is. What cannot be sent is dropped: the next says more, and the end says all."""
-        if not self._last:
+        """Send what there is; returns after what another thread sends, too. What cannot be sent is dropped.
+
+        The next says more, and the end says all.
+        """
+        if not self._last and not self._sending.locked():
             return
         with self._sending:
             while self._last:

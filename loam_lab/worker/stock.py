@@ -69,11 +69,31 @@ class Stock:
         self._open: dict[Work, None] = {}
         self._filled = threading.Condition()
         self._idle_takers = 0
+        self._ordered = 0
+        self._ordering = threading.Lock()
         self._closed = False
         self._mean_s = 0.0
         self._settled = 0
         self.done: deque[tuple[Work, Ended | Ending, float]] = deque()
         self.wake = threading.Event()
+        """Something has ended, or nothing more will."""
+        self.ripe = threading.Event()
+        """So much has ended, or so little waits, that it is time to say so."""
+
+    def order(self, most: int) -> int:
+        """How many more to lease in one call now. They count as in hand until `answered` says what came of it.
+
+        At most half of all that may be in hand: while one half is on its way, the slots have the other.
+        """
+        with self._ordering:
+            count = min(self.wanted(), most, (self._slots + self._ahead() + 1) // 2)
+            self._ordered += count
+            return count
+
+    def answered(self, count: int) -> None:
+        """An order of so many came or failed; what came was put in before."""
+        with self._ordering:
+            self._ordered -= count
 
     def put(self, works: list[Work]) -> None:
         """Leases that came."""
@@ -103,6 +123,8 @@ class Stock:
         self.done.append((work, ended, self._clock()))
         if not self.wake.is_set():
             self.wake.set()
+        if not self.ripe.is_set() and (not self._waiting or len(self.done) >= len(self._open)):
+            self.ripe.set()
         return True
 
     def drop(self, work: Work) -> None:
@@ -118,8 +140,8 @@ class Stock:
         self._settled += count
 
     def wanted(self) -> int:
-        """How many more to lease now."""
-        return 0 if self._closed else max(0, self._slots + self._ahead() - len(self._open))
+        """How many more to lease, beside what is in hand or ordered."""
+        return 0 if self._closed else max(0, self._slots + self._ahead() - len(self._open) - self._ordered)
 
     def give_back(self) -> int:
         """Return what waits and will not be started within a moment; the newest first. Returns how many."""

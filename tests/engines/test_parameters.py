@@ -116,7 +116,7 @@ def test_a_text_stands_for_a_value_of_its_type(name, given_, wanted):
 def test_what_does_not_fit_is_refused_by_name(name, value, said):
     with pytest.raises(Invalid, match=said) as error:
         parameters.fitting(KNOWN, {name: value}, texts=True)
-    assert error.value.field == name
+    assert error.value.field == f"params.{name}"
 
 
 JSON = st.recursive(

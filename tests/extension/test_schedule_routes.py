@@ -32,6 +32,9 @@ async def test_a_notebook_becomes_a_schedule(call, jp_fetch, served, jp_root_dir
     status, said = await call("CreateSchedule", {"request_id": "bad", "name": "early", "rule": rule, "job": job})
     assert (status, said["code"]) == (400, "invalid_argument")
     assert "parameter 'n' takes" in said["message"]
+    [detail] = said["details"]
+    value = base64.b64decode(detail["value"] + "==")
+    assert (detail["type"], pb.InvalidField.from_binary(value).field) == ("loam.jobs.v1.InvalidField", "params.n")
 
     job["task"]["payload"] = text64({**payload, "params": {"n": "7"}})
     status, made = await call("CreateSchedule", {"request_id": "good", "name": "early", "rule": rule, "job": job})

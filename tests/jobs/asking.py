@@ -66,9 +66,9 @@ def state(jobs, job_id):
     return get(jobs, job_id).job.state
 
 
-def events(lab, after=0, job_id="", kinds=()):
+def events(lab, after=0, job_id="", kinds=(), **more):
     """What the log has now."""
-    request = api.WatchRequest(job_id=job_id, kinds=list(kinds))
+    request = api.WatchRequest(job_id=job_id, kinds=list(kinds), **more)
     return list(lab.service.watch_next(request, Caller(), Place(after))[0].events)
 
 

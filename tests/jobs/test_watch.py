@@ -51,6 +51,19 @@ def test_a_watch_gets_what_comes_later(lab, jobs):
     watching.close()
 
 
+def test_a_watch_that_asks_for_it_gets_the_runs_that_an_event_alone_does_not_tell(lab, jobs):
+    good, bad = enqueue(jobs, spec("good", queue="post"), spec("bad", queue="post", tags=["night"]))
+    for held in lease(jobs, queue="post", limit=2):
+        complete(jobs, held.token, "succeeded" if held.token.job_id == good else "failed", message="a\nb")
+    told = events(lab, jobs=True)
+    carried = [(event.kind, event.job_id) for event in told if event.job is not None]
+    assert carried == [(K.ENQUEUED, good), (K.ENQUEUED, bad), (K.ENDED, bad)]
+    job = told[-1].job
+    assert (job.task.name, job.queue, job.tags, job.error, job.dead_letter) == ("bad", "post", ["night"], "a", True)
+    assert job.task.payload == b""
+    assert not any(event.job for event in events(lab))
+
+
 def test_a_watch_of_one_job_or_of_some_kinds(lab, jobs):
     busy(jobs, 2)
     [job_id] = enqueue(jobs)

@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from homes import Home
 
+from loam_lab.errors import Invalid
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -53,6 +57,18 @@ def test_a_job_is_accepted_and_read_back(home):
     assert status == 200
     assert (found["job"]["state"], found["job"]["priority"], found["job"]["cancel_requested"]) == ("READY", 3, False)
     assert found["job"]["finished_at_ms"] == "0"
+
+
+def test_an_error_names_the_field_for_whoever_shows_a_form(home):
+    status, said = ask(home, "Enqueue", job(priority=101))
+    [detail] = said["details"]
+    value = base64.b64decode(detail["value"] + "==")
+    assert (status, detail["type"]) == (400, "loam.jobs.v1.InvalidField")
+    assert pb.InvalidField.from_binary(value).field == "priority"
+    spec = pb.JobSpec(task=pb.Task(engine="python", name="t", payload=b"{}"), priority=101)
+    with pytest.raises(Invalid) as error:
+        home.client().enqueue(api.EnqueueRequest(jobs=[spec]))
+    assert error.value.field == "priority"
 
 
 @pytest.mark.parametrize(

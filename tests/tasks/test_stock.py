@@ -42,6 +42,15 @@ def test_slow_tasks_are_not_fetched_ahead():
     assert stock.wanted() == 2
 
 
+def test_what_is_ordered_is_not_ordered_twice():
+    stock = stock_of(Seconds())
+    stock.learn(0.1, 100)
+    assert [stock.order(most=150), stock.order(most=90), stock.order(most=150)] == [101, 90, 11], "at most half a call"
+    stock.put(works(50, Seconds()))
+    stock.answered(101)
+    assert stock.wanted() == 51
+
+
 def test_tasks_that_turn_out_slow_are_given_back():
     clock = Seconds()
     stock = stock_of(clock)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from homes import Home
 
 from loam_lab.engines import whose
 from loam_lab.errors import Invalid
@@ -49,10 +50,30 @@ def test_each_run_has_its_submitters_libraries_and_folder(home, environments, tm
         assert home.text(run_id) == f"{version} {prefix} {tmp_path} None\n"
 
 
-def test_a_named_variable_is_read_where_the_run_executes(home, environments, tmp_path):
+def test_a_named_variable_must_be_set_where_it_is_submitted(home, environments, tmp_path):
     said = submit(home, environments["1.0"], tmp_path, "--env", "NOT_THERE")
     assert said.returncode == 2
     assert "no such variable is set here" in said.stderr
+
+
+def test_a_named_variable_is_read_where_the_run_executes(tmp_path_factory):
+    home = Home(tmp_path_factory.mktemp("given"), GIVEN="where it runs")
+    try:
+        home.here("up")
+        show = "import os\nprint(os.environ.get('GIVEN'))\n"
+        home.env["GIVEN"] = "where it was submitted"
+        named, unnamed = home.submit("show.py", show, "--env", "GIVEN"), home.submit("show.py", show)
+        assert home.ended(named).job.state is S.SUCCEEDED
+        assert home.text(named) == "where it runs\n"
+        assert home.ended(unnamed).job.state is S.SUCCEEDED
+        assert home.text(unnamed) == "None\n"
+
+        home.env["ELSEWHERE"] = "set where it was submitted only"
+        run = home.ended(home.submit("show.py", show, "--env", "ELSEWHERE"))
+        assert run.job.state is S.FAILED
+        assert "ELSEWHERE: it is not set where the run executes" in run.job.error
+    finally:
+        home.close()
 
 
 def test_an_interpreter_without_what_it_takes_is_refused_with_the_way_out(tmp_path):

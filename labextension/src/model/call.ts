@@ -1,12 +1,15 @@
 /** Calls of the contract: a method and its request in, its answer or a LoamError out. */
 import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { InvalidFieldSchema } from '../gen/loam/jobs/v1/jobs_pb';
 
 /** An error in the contract's words. */
 export class LoamError extends Error {
   constructor(
     readonly code: string,
-    message: string
+    message: string,
+    /** What was refused, in the contract's words; '' where the server does not say. */
+    readonly field = ''
   ) {
     super(message);
   }
@@ -45,12 +48,22 @@ export function refusal(status: number, body: ArrayBuffer): LoamError {
     const said: unknown = JSON.parse(text);
     if (typeof said === 'object' && said !== null && 'message' in said) {
       const code = 'code' in said && typeof said.code === 'string' ? said.code : kind(status);
-      return new LoamError(code, String(said.message));
+      return new LoamError(code, String(said.message), 'details' in said ? fieldIn(said.details) : '');
     }
   } catch {
     // not JSON: a proxy's page
   }
   return new LoamError(kind(status), `HTTP ${status}`);
+}
+
+/** The field that an error's details name. */
+function fieldIn(details: unknown): string {
+  for (const one of Array.isArray(details) ? (details as { type?: unknown; value?: unknown }[]) : []) {
+    if (one.type === InvalidFieldSchema.typeName && typeof one.value === 'string') {
+      return fromBinary(InvalidFieldSchema, Uint8Array.from(atob(one.value), character => character.charCodeAt(0))).field;
+    }
+  }
+  return '';
 }
 
 function kind(status: number): string {

@@ -25,20 +25,30 @@ export interface Grouped {
 
 export function grouped(jobs: readonly Job[], hasMore: boolean): Grouped {
   const rows: Row[] = [];
-  const at: number[] = [];
+  const places: number[] = [];
   let head: DayRow | undefined;
+  let [from, to] = [1, 0];
   jobs.forEach((job, place) => {
-    const here = day(Number(job.createdAtMs));
+    const at = Number(job.createdAtMs);
+    const here = head && from <= at && at < to ? head.day : day(at);
     if (head?.day !== here) {
+      [from, to] = bounds(at);
       head = { kind: 'day', day: here, count: 0, isWhole: true };
       rows.push(head);
     }
     head.count += 1;
-    at.push(rows.length);
+    places.push(rows.length);
     rows.push({ kind: 'run', job, place, head });
   });
   if (head && hasMore) {
     head.isWhole = false;
   }
-  return { rows, at };
+  return { rows, at: places };
+}
+
+/** When the viewer's day of an instant begins and ends: asked once a day, not once a run. */
+function bounds(atMs: number): [number, number] {
+  const at = new Date(atMs);
+  const midnight = (later: number) => new Date(at.getFullYear(), at.getMonth(), at.getDate() + later).getTime();
+  return [midnight(0), midnight(1)];
 }

@@ -280,31 +280,40 @@ function isJson(value: string): boolean {
   }
 }
 
-/** Which field an error of the server is about: '' where it is about none of them. */
-export function fieldOf(message: string, parameters: readonly string[]): string {
-  const parameter = /parameter ['"]([^'"]+)['"]/.exec(message)?.[1];
-  if (parameter !== undefined) {
-    return parameters.includes(parameter) ? `param:${parameter}` : 'params';
+const FIELDS: Readonly<Record<string, Field | 'when'>> = {
+  name: 'name',
+  rule: 'when',
+  cron: 'when',
+  every: 'when',
+  at: 'when',
+  zone: 'zone',
+  start: 'start',
+  end: 'end',
+  'policy.missed_cap': 'cap',
+  'policy.look_back_ms': 'lookBack',
+  'policy.jitter_ms': 'jitter',
+  'notice.on': 'mail',
+  'notice.mail': 'mail',
+  'notice.webhook': 'webhook',
+  'notice.secret': 'secret',
+  'policy.keep_outputs': 'keepOutputs',
+  queue: 'queue',
+  tags: 'tags',
+  timeout_ms: 'timeout',
+  'retry.max_attempts': 'retries',
+  'retry.base_ms': 'backoff',
+  'retry.cap_ms': 'backoff',
+  params: 'params',
+  'task.payload': 'params'
+};
+
+/** Which field of the form a field of the contract is: '' for none of them. */
+export function fieldOf(field: string, parameters: readonly string[]): string {
+  if (field.startsWith('params.')) {
+    const name = field.slice('params.'.length);
+    return parameters.includes(name) ? `param:${name}` : 'params';
   }
-  const rules: readonly [RegExp, string][] = [
-    [/\bzone\b/i, 'zone'],
-    [/webhook/i, 'webhook'],
-    [/^secret/i, 'secret'],
-    [/^mail|notice/i, 'mail'],
-    [/look_back/, 'lookBack'],
-    [/missed_cap/, 'cap'],
-    [/jitter/, 'jitter'],
-    [/keep_outputs/, 'keepOutputs'],
-    [/kernel/, 'kernel'],
-    [/tags?\b/, 'tags'],
-    [/queue/, 'queue'],
-    [/retry|base_ms/, 'backoff'],
-    [/timeout/, 'timeout'],
-    [/\bname\b/, 'name'],
-    [/\bend\b.*\bstart\b|\bstart\b.*\bend\b/, 'end'],
-    [/cron|minute|hour|day|month|rule|every|instant/i, 'when']
-  ];
-  return rules.find(([pattern]) => pattern.test(message))?.[1] ?? '';
+  return FIELDS[field] ?? '';
 }
 
 /** A file on disk as the file browser names it; null where it is not below Lab's root. */

@@ -1,22 +1,16 @@
 /** The runs of one list as they are known here: pages from the server, events on top. No I/O. */
 import type { Event, Job } from '../gen/loam/jobs/v1/jobs_pb';
-import { EventKind } from '../gen/loam/jobs/v1/jobs_pb';
 import type { Filter } from './filter';
 import { matches } from './filter';
 import { applyEvent, isStale } from './reducer';
-
-/** What is to be read: runs that are new, and runs of which events said not all. */
-export interface Wanted {
-  fresh: Set<string>;
-  stale: Set<string>;
-}
 
 export class RunList {
   /** Newest first. Replaced, never changed in place, when its members change. */
   jobs: readonly Job[] = [];
   /** The cursor of the next page; undefined before the first, '' after the last. */
   next: string | undefined;
-  readonly wanted: Wanted = { fresh: new Set(), stale: new Set() };
+  /** Runs that may have come into what the filter means: they are to be read. */
+  readonly wanted = new Set<string>();
   private _places = new Map<string, number>();
 
   constructor(readonly filter: Filter) {}
@@ -38,30 +32,32 @@ export class RunList {
 
   /** Heed events. Answers whether anything on screen changed. */
   apply(events: readonly Event[]): boolean {
-    let jobs: Job[] | undefined;
+    const moved = new Map<string, Job>();
     for (const event of events) {
-      const place = this._places.get(event.jobId);
-      if (place === undefined) {
-        // A run that is not here may have come into what the list shows.
-        if (event.kind === EventKind.ENQUEUED || (this.filter.state && isStale(event))) {
-          this.wanted.fresh.add(event.jobId);
+      const before = moved.get(event.jobId) ?? this.get(event.jobId) ?? event.job;
+      if (!before) {
+        if (this.filter.state && isStale(event)) {
+          this.wanted.add(event.jobId);
         }
         continue;
       }
-      const before = (jobs ?? this.jobs)[place];
       const after = applyEvent(before, event);
-      if (after !== before) {
-        jobs ??= [...this.jobs];
-        jobs[place] = after;
-      }
-      if (isStale(event)) {
-        this.wanted.stale.add(event.jobId);
+      if (after !== this.get(event.jobId)) {
+        moved.set(event.jobId, after);
+        this.wanted.delete(event.jobId);
       }
     }
-    if (jobs) {
+    const fresh = [...moved.values()].filter(job => !this._places.has(job.id) && this._belongs(job)).reverse();
+    const known = [...moved.values()].filter(job => this._places.has(job.id));
+    if (known.length) {
+      const jobs = [...this.jobs];
+      known.forEach(job => (jobs[this.placeOf(job.id)] = job));
       this.jobs = jobs;
     }
-    return jobs !== undefined;
+    if (fresh.length || !known.every(job => this._belongs(job))) {
+      this._set(merged(fresh, this.jobs.filter(job => !moved.has(job.id) || this._belongs(job))));
+    }
+    return fresh.length + known.length > 0;
   }
 
   /** Runs that were read again; `asked` are the ids that were asked for: those without an answer are gone. */
@@ -77,36 +73,32 @@ export class RunList {
         kept.push(now);
       }
     }
-    const fresh = [...found.values()].filter(job => matches(job, this.filter) && this._isWithin(job, kept));
-    // Within a millisecond the server's order holds: the sort is stable, and what is new comes first.
-    this._set(fresh.length ? [...fresh, ...kept].sort(newestFirst) : kept);
+    this._set(merged([...found.values()].filter(job => this._belongs(job)), kept));
   }
 
   /** Hand out what is to be read, at most `most` ids. */
   take(most: number): string[] {
-    const taken: string[] = [];
-    for (const set of [this.wanted.fresh, this.wanted.stale]) {
-      for (const id of set) {
-        if (taken.length === most) {
-          return taken;
-        }
-        taken.push(id);
-        set.delete(id);
-      }
-    }
-    return [...new Set(taken)];
+    const taken = [...this.wanted].slice(0, most);
+    taken.forEach(id => this.wanted.delete(id));
+    return taken;
   }
 
-  /** Older than the last loaded one: it comes with its page. */
-  private _isWithin(job: Job, kept: readonly Job[]): boolean {
-    const last = kept[kept.length - 1];
-    return this.next === '' || last === undefined || newestFirst(job, last) <= 0;
+  /** Whether a run is one of the list's; a new one that is older than the last loaded one comes with its page. */
+  private _belongs(job: Job): boolean {
+    const last = this.jobs[this.jobs.length - 1];
+    const isWithin = this._places.has(job.id) || this.next === '' || last === undefined || newestFirst(job, last) <= 0;
+    return isWithin && !job.tombstone && matches(job, this.filter);
   }
 
   private _set(jobs: readonly Job[]): void {
     this.jobs = jobs;
     this._places = new Map(jobs.map((job, place) => [job.id, place]));
   }
+}
+
+/** Within a millisecond the server's order holds: the sort is stable, and what is new comes first. */
+function merged(fresh: readonly Job[], kept: readonly Job[]): readonly Job[] {
+  return fresh.length ? [...fresh, ...kept].sort(newestFirst) : kept;
 }
 
 export function newestFirst(a: Job, b: Job): number {

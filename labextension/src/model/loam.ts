@@ -19,6 +19,7 @@ export type Change = 'runs' | 'counts' | 'server' | 'active' | 'rights' | 'sched
 const FIRST_PAGE = 60;
 const PAGE = 500;
 const MOST_REREAD = 200;
+const MOST_PLACED = 60;
 
 export class Loam {
   readonly changed = new Signal<this, Change>(this);
@@ -41,9 +42,9 @@ export class Loam {
   private _loading: Promise<void> | null = null;
   /** Events that came while pages are on their way: a page may be older than they are. */
   private _during = new Set<Event[]>();
-  private _queuesMoved = false;
   private _visibleQueued: string[] = [];
   private readonly _reread: Throttle;
+  private readonly _replace: Throttle;
   private readonly _recount: Throttle;
 
   constructor(
@@ -51,8 +52,9 @@ export class Loam {
     readonly stream: Stream,
     private readonly _isHidden: () => boolean = () => document.hidden
   ) {
-    this._reread = new Throttle(() => this._readAgain(), 250, _isHidden);
-    this._recount = new Throttle(() => this._count(), 500, _isHidden);
+    this._reread = new Throttle(() => this._readAgain(this.runs.take(MOST_REREAD)), 250, _isHidden);
+    this._replace = new Throttle(() => this._readAgain(this._visibleQueued.slice(0, MOST_PLACED)), 1_000, _isHidden);
+    this._recount = new Throttle(() => this._count(), 1_000, _isHidden);
     stream.onEvents = events => this._heed(events);
     stream.onGap = () => void this.reload();
     stream.onState = state => this._heedState(state);
@@ -110,8 +112,7 @@ export class Loam {
   showQueued(ids: string[]): void {
     if (ids.join() !== this._visibleQueued.join()) {
       this._visibleQueued = ids;
-      this._queuesMoved = true;
-      this._reread.soon();
+      this._replace.soon();
     }
   }
 
@@ -159,6 +160,7 @@ export class Loam {
   /** The page is seen again: catch up with what was put off. */
   wake(): void {
     this._reread.wake();
+    this._replace.wake();
     this._recount.wake();
     this._followed.forEach(one => one.wake());
   }
@@ -166,6 +168,7 @@ export class Loam {
   dispose(): void {
     this.stream.dispose();
     this._reread.dispose();
+    this._replace.dispose();
     this._recount.dispose();
     this._followed.forEach(one => one.dispose());
     Signal.clearData(this);
@@ -188,7 +191,6 @@ export class Loam {
       page => {
         list.append(page.jobs, page.next);
         list.apply(during);
-        this._reread.soon();
         this.error = '';
         this.seenMs = Date.now();
         then();
@@ -214,8 +216,10 @@ export class Loam {
     this._during.forEach(kept => kept.push(...events));
     const isChanged = this.runs.apply(events);
     if (events.some(isStale)) {
-      this._queuesMoved = true;
       this._recount.soon();
+      this._replace.soon();
+    }
+    if (this.runs.wanted.size) {
       this._reread.soon();
     }
     if (isChanged) {
@@ -235,19 +239,14 @@ export class Loam {
     this.changed.emit('server');
   }
 
-  private async _readAgain(): Promise<void> {
+  private async _readAgain(ids: string[]): Promise<void> {
     const list = this.runs;
-    const ids = list.take(MOST_REREAD);
-    if (this._queuesMoved) {
-      this._queuesMoved = false;
-      ids.push(...this._visibleQueued.filter(id => !ids.includes(id)).slice(0, 60));
-    }
     if (!ids.length) {
       return;
     }
     const page = await this.call(Jobs.method.list, { jobIds: ids, positions: true });
     list.refresh(ids, page.jobs);
-    if (list.wanted.fresh.size || list.wanted.stale.size) {
+    if (list.wanted.size) {
       this._reread.soon();
     }
     if (list === this.runs) {

@@ -8,16 +8,12 @@ export interface NoticeRule {
   longMs: number;
 }
 
-/** Runs whose outcome has just been recorded (so their last attempt is over), none of them told before. */
-export function endedIn(events: readonly Event[], sinceMs: number, told: ReadonlySet<string>): string[] {
-  return [
-    ...new Set(
-      events
-        .filter(event => event.kind === EventKind.ENDED && Number(event.atMs) >= sinceMs && !told.has(event.jobId))
-        .filter(event => event.state !== JobState.CANCELLED)
-        .map(event => event.jobId)
-    )
-  ];
+/** The events of outcomes that have just been recorded (so the last attempt is over), one a run, none of them told before. */
+export function endedIn(events: readonly Event[], sinceMs: number, told: ReadonlySet<string>): Event[] {
+  const found = events
+    .filter(event => event.kind === EventKind.ENDED && Number(event.atMs) >= sinceMs && !told.has(event.jobId))
+    .filter(event => event.state !== JobState.CANCELLED);
+  return [...new Map(found.map(event => [event.jobId, event])).values()];
 }
 
 /** Schedules that have just missed ticks: the event's message says how many. */

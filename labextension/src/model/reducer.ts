@@ -1,4 +1,4 @@
-/** What an event does to a run on screen. Pure: the state it names is believed, the rest is read again. */
+/** What an event does to a run on screen. Pure: the state it names is believed; where that is not all, it carries the run. */
 import type { Event, Job } from '../gen/loam/jobs/v1/jobs_pb';
 import { EventKind, JobState } from '../gen/loam/jobs/v1/jobs_pb';
 import { hasEnded } from './state';
@@ -7,6 +7,9 @@ import { hasEnded } from './state';
 export function applyEvent(job: Job, event: Event): Job {
   if (event.jobId !== job.id || event.epoch < job.epoch || (hasEnded(job) && !isAfterEnd(event))) {
     return job;
+  }
+  if (event.job && event.job.epoch >= event.epoch) {
+    return { ...event.job, position: job.position };
   }
   const next = { ...job, state: event.state, hold: event.hold, epoch: event.epoch };
   switch (event.kind) {
@@ -57,7 +60,7 @@ function isAfterEnd(event: Event): boolean {
   return [EventKind.DISMISSED, EventKind.REDRIVEN, EventKind.DELETED].includes(event.kind);
 }
 
-/** Whether more than the event says has changed, so that the run is worth reading again. */
+/** Whether more has changed than a run's progress: the page of one run is read again then. */
 export function isStale(event: Event): boolean {
   return ![EventKind.PROGRESSED, EventKind.TABLE_WRITTEN, EventKind.SCHEDULE_CHANGED].includes(event.kind);
 }

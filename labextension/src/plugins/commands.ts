@@ -25,6 +25,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
     const { commands } = app;
     const { trans, actions } = face;
     const active = (): Job | undefined => loam.runs.get(loam.active);
+    const mayWrite = () => loam.canWrite !== false;
     const args = { type: 'object', properties: {} };
     const add = (id: string, label: string, caption: string, fits: (job: Job) => boolean, act: (id: string) => unknown) =>
       commands.addCommand(id, {
@@ -33,9 +34,9 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         describedBy: { args },
         isEnabled: () => {
           const job = active();
-          return job !== undefined && fits(job);
+          return job !== undefined && fits(job) && (mayWrite() || id === COMMANDS.copyLink);
         },
-        isVisible: () => loam.canWrite !== false || id === COMMANDS.copyLink,
+        isVisible: () => mayWrite() || id === COMMANDS.copyLink,
         execute: () => act(loam.active)
       });
     add(
@@ -93,7 +94,8 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Run this file in a worker'),
       icon: loamIcon,
       describedBy: { args },
-      isVisible: () => loam.canWrite !== false,
+      isEnabled: mayWrite,
+      isVisible: mayWrite,
       execute: () => commands.execute(COMMANDS.runAsJob, { path: selected() })
     });
     commands.addCommand('loam:run-notebook-as-job', {
@@ -101,8 +103,8 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Save this notebook and run it in a worker'),
       icon: loamIcon,
       describedBy: { args },
-      isEnabled: () => Boolean(notebooks?.currentWidget),
-      isVisible: () => loam.canWrite !== false,
+      isEnabled: () => Boolean(notebooks?.currentWidget) && mayWrite(),
+      isVisible: mayWrite,
       execute: async () => {
         // The notebook that the toolbar belongs to, not what the file browser has selected.
         const context = notebooks?.currentWidget?.context;
@@ -114,8 +116,11 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    // Every menu and toolbar of Lab asks again then: not for runs that no command is about.
+    let known: Job | undefined;
     loam.changed.connect((_, change) => {
-      if (change === 'active' || change === 'rights' || change === 'runs') {
+      if (change === 'rights' || known !== active()) {
+        known = active();
         commands.notifyCommandChanged();
       }
     });

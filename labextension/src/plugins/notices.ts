@@ -2,17 +2,20 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import type { Job } from '../gen/loam/jobs/v1/jobs_pb';
 import { Jobs } from '../gen/loam/jobs/v1/service_pb';
 import { scheduleOf } from '../model/filter';
 import type { Loam } from '../model/loam';
 import type { NoticeRule } from '../model/notices';
 import { endedIn, missedIn, noticeOf } from '../model/notices';
 import { lengthMs } from '../model/state';
+import { Throttle } from '../model/throttle';
 import { duration, plain } from '../model/words';
 import { ILoam } from '../tokens';
 
 const SETTINGS = 'loam-lab:notices';
 const MOST_AT_ONCE = 5;
+const MOST_READ = 500;
 
 export const notices: JupyterFrontEndPlugin<void> = {
   id: SETTINGS,
@@ -45,13 +48,7 @@ export const notices: JupyterFrontEndPlugin<void> = {
         });
       }
     });
-    loam.events.connect(async (_, events) => {
-      const ids = endedIn(events, since, told);
-      if (!ids.length) {
-        return;
-      }
-      ids.forEach(id => told.add(id));
-      const { jobs } = await loam.call(Jobs.method.list, { jobIds: ids.slice(0, 100) });
+    const tell = async (jobs: readonly Job[]) => {
       const mine = await ownSchedules(loam, jobs.map(scheduleOf));
       const worth = jobs.filter(job => (job.actor === loam.actor || mine.has(scheduleOf(job))) && noticeOf(job, rule));
       for (const job of worth.slice(0, MOST_AT_ONCE)) {
@@ -65,6 +62,34 @@ export const notices: JupyterFrontEndPlugin<void> = {
       }
       if (worth.length > MOST_AT_ONCE) {
         Notification.warning(trans.__('%1 more runs of yours ended', String(worth.length - MOST_AT_ONCE)));
+      }
+    };
+    // A run that failed comes with its event, and one in the list is known; only what is neither is read, now and then.
+    const unknown = new Set<string>();
+    const reading = new Throttle(
+      async () => {
+        const jobIds = [...unknown].slice(0, MOST_READ);
+        jobIds.forEach(id => unknown.delete(id));
+        await tell((await loam.call(Jobs.method.list, { jobIds })).jobs);
+      },
+      2_000,
+      () => document.hidden
+    );
+    document.addEventListener('visibilitychange', () => reading.wake());
+    loam.events.connect((_, events) => {
+      const known: Job[] = [];
+      for (const event of endedIn(events, since, told)) {
+        told.add(event.jobId);
+        const job = event.job ?? loam.runs.get(event.jobId);
+        if (job) {
+          known.push(job);
+        } else if (rule.longMs > 0 && unknown.size < MOST_READ) {
+          unknown.add(event.jobId);
+        }
+      }
+      void tell(known);
+      if (unknown.size) {
+        reading.soon();
       }
     });
   }

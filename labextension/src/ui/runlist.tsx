@@ -1,18 +1,20 @@
 /** The listbox of runs: one tab stop, days as groups, only what is on screen in the document. */
 import * as React from 'react';
-import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import type { DayRow, Row } from '../model/days';
 import { grouped } from '../model/days';
+import { revealed, rowAt, rowsIn, stacked } from '../model/rows';
 import { hasEnded, wordOf } from '../model/state';
 import type { Trans } from '../model/words';
 import { day } from '../model/words';
 import { Text, useNow, useSignal } from './bits';
 import { useFace } from './face';
 import { RunRow } from './runrow';
+import { useView } from './view';
 
 const DAY_HEIGHT = 22;
 const ROW_HEIGHT = 43;
 const BAR_HEIGHT = 50;
+const AROUND = 6;
 
 /** Today, Thu 25 Mar · Yesterday · 23 Mar 2027 */
 export function dayName(at: string, nowMs: number, trans: Trans): string {
@@ -41,36 +43,34 @@ export function RunList(): JSX.Element {
   const prefix = React.useId();
   const activePlace = loam.runs.placeOf(loam.active);
   const activeAt = activePlace < 0 ? -1 : at[activePlace];
-  const virtual = useVirtualizer({
-    count: all.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: row => heightOf(all[row]),
-    getItemKey: index => {
-      const row = all[index];
-      return row.kind === 'day' ? row.day : row.job.id;
-    },
-    overscan: 6,
-    // The active row stays in the document, or aria-activedescendant would point at nothing.
-    rangeExtractor: range => {
-      const shown = defaultRangeExtractor(range);
-      return activeAt < 0 || shown.includes(activeAt) ? shown : [...shown, activeAt].sort((a, b) => a - b);
-    }
-  });
-  // A row grows by its bar: the sizes are taken again when the rows with one change.
-  const bars = React.useMemo(
-    () => all.flatMap((row, index) => (heightOf(row) === BAR_HEIGHT ? [index] : [])).join(),
-    [all]
-  );
-  React.useEffect(() => virtual.measure(), [virtual, bars]);
-  const shown = virtual.getVirtualItems();
-  const lastShown = shown.length ? shown[shown.length - 1].index : 0;
+  const tops = React.useMemo(() => stacked(all.map(heightOf)), [all]);
+  const view = useView(scroller);
+  // The active row stays in the document, or aria-activedescendant would point at nothing.
+  const shown = rowsIn(tops, view.top, view.top + view.height, AROUND, activeAt);
+  const lastShown = rowAt(tops, view.top + view.height);
   React.useEffect(() => {
     if (lastShown > all.length - 40) {
       void loam.more();
     }
   }, [loam, lastShown, all.length]);
+  // What is on screen stays there when runs come in above it.
+  const anchor = React.useRef({ id: '', by: 0 });
+  React.useLayoutEffect(() => {
+    const place = loam.runs.placeOf(anchor.current.id);
+    if (view.top > 0 && place >= 0) {
+      view.scrollTo(tops[at[place]] + anchor.current.by);
+    }
+    // Only new rows move what is on screen.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [tops]);
+  React.useLayoutEffect(() => {
+    const first = rowAt(tops, view.top);
+    const row = all[first]?.kind === 'day' ? first + 1 : first;
+    const run = all[row];
+    anchor.current = { id: run?.kind === 'run' ? run.job.id : '', by: view.top - tops[row] };
+  });
   const waiting = shown.flatMap(one => {
-    const row = all[one.index];
+    const row = all[one];
     return row?.kind === 'run' && wordOf(row.job) === 'queued' ? [row.job.id] : [];
   });
   const waitingKey = waiting.join();
@@ -81,10 +81,10 @@ export function RunList(): JSX.Element {
     const to = by === 'first' ? 0 : by === 'last' ? last : Math.min(last, Math.max(0, activePlace + by));
     if (last >= 0) {
       loam.setActive(jobs[to].id);
-      virtual.scrollToIndex(to === 0 ? 0 : at[to]);
+      view.scrollTo(to === 0 ? 0 : revealed(tops, at[to], view.top, view.height));
     }
   };
-  const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 300) / ROW_HEIGHT) - 1);
+  const page = Math.max(1, Math.floor(view.height / ROW_HEIGHT) - 1);
   const keys: Record<string, () => void> = {
     ArrowDown: () => move(1),
     ArrowUp: () => move(-1),
@@ -105,9 +105,9 @@ export function RunList(): JSX.Element {
   const runAt = (event: React.SyntheticEvent): string =>
     (event.target as Element).closest<HTMLElement>('[data-run]')?.dataset.run ?? '';
 
-  const groups: { row: DayRow; members: typeof shown }[] = [];
+  const groups: { row: DayRow; members: number[] }[] = [];
   for (const one of shown) {
-    const row = all[one.index];
+    const row = all[one];
     const head = row.kind === 'day' ? row : row.head;
     const last = groups[groups.length - 1];
     if (last?.row === head) {
@@ -143,7 +143,7 @@ export function RunList(): JSX.Element {
         }
       }}
     >
-      <div role="presentation" style={{ height: virtual.getTotalSize(), position: 'relative' }}>
+      <div role="presentation" style={{ height: tops[all.length], position: 'relative' }}>
         {groups.map(({ row, members }) => (
           <div
             key={row.day}
@@ -151,13 +151,13 @@ export function RunList(): JSX.Element {
             aria-label={`${dayName(row.day, nowMs, trans)}${row.isWhole ? `, ${runsOf(row.count, trans)}` : ''}`}
           >
             {members.map(one => {
-              const element = all[one.index];
+              const element = all[one];
               return (
                 <div
-                  key={one.key}
+                  key={element.kind === 'day' ? element.day : element.job.id}
                   role="presentation"
                   className="jp-loam-place"
-                  style={{ transform: `translateY(${one.start}px)`, height: one.size }}
+                  style={{ transform: `translateY(${tops[one]}px)`, height: heightOf(element) }}
                 >
                   {element.kind === 'day' ? (
                     <div className="jp-loam-day" aria-hidden="true">

@@ -100,7 +100,7 @@ class Pump:
             try:
                 client, headers = await self._upstream.watcher(start=self._is_wanted)
                 self._is_wanted = False
-                async for reply in client.watch(api.WatchRequest(after=self._cursor), headers=headers):
+                async for reply in client.watch(api.WatchRequest(after=self._cursor, jobs=True), headers=headers):
                     if tries >= 0:
                         tries = -1
                         self._say({"server": "running"})

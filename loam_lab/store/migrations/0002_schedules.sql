@@ -44,11 +44,6 @@ CREATE INDEX ticks_run   ON ticks (job_seq) WHERE phase = 'open';
 CREATE INDEX ticks_kept  ON ticks (schedule, seq) WHERE kept = 1;
 CREATE INDEX ticks_ended ON ticks (seq) WHERE phase = 'ended';
 
--- An outcome closes its tick, in the transaction that records it. The index is empty while no scheduled run is open.
-CREATE TRIGGER tick_ends AFTER INSERT ON outcomes BEGIN
-  UPDATE ticks SET phase = 'ended' WHERE job_seq = NEW.seq AND phase = 'open';
-END;
-
 CREATE TABLE backfills (
   seq         INTEGER PRIMARY KEY,
   id          TEXT    NOT NULL UNIQUE,

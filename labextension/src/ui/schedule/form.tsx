@@ -101,8 +101,7 @@ function Form(props: { opened: Opened; of: FormOf; onDone: (id: string) => void;
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       const names = opened.parameters.map(one => one.name);
-      // An error of another kind (no server, no right) is about no field.
-      const field = error instanceof LoamError && error.code === 'invalid_argument' ? fieldOf(message, names) : '';
+      const field = error instanceof LoamError ? fieldOf(error.field, names) : '';
       setFailed(message);
       if (field) {
         show({ [field]: message });
