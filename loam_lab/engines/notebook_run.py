@@ -231,10 +231,7 @@ def run(
     for cell in notebook.cells:  # papermill expects these
         cell.metadata.setdefault("tags", [])
     if params:
-        known = notebook_file.checked_params(notebook, dict(params))
-        given = {key: parameters.to_python(value) for key, value in known.items()}
-        notebook = parameterize_notebook(notebook, given, kernel_name=name, language=language)
-        notebook.metadata.papermill["parameters"] = json.loads(json.dumps(given, default=str))
+        notebook = parameterized(notebook, params, kernel=name, language=language)
     saves = Saves(notebook, folder / EXECUTED, heard.saved)
     client = Client(
         saves,
@@ -259,6 +256,19 @@ def run(
     if client.failure is not None:
         return Result.failed(client.failure)
     return Result.succeeded({"cells": len(client.code)})
+
+
+def parameterized(notebook: Any, params: Mapping[str, Any], *, kernel: str, language: str) -> Any:
+    """The notebook with a cell of these parameters behind its parameters cell, as literals of its language.
+
+    Raises:
+        Invalid: a name is not declared, or a value does not fit.
+    """
+    known = notebook_file.checked_params(notebook, dict(params))
+    given = {key: parameters.to_python(value) for key, value in known.items()}
+    fresh = parameterize_notebook(notebook, given, kernel_name=kernel, language=language)
+    fresh.metadata.papermill["parameters"] = json.loads(json.dumps(given, default=str))
+    return fresh
 
 
 def title_of(source: str) -> str:

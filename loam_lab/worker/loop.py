@@ -51,6 +51,7 @@ class Worker:
         self._memory_bytes = memory_bytes
         self._grace_s = grace_s
         self._spares = Spares()
+        self._is_prepared = False
         self._idle_exit_s = idle_exit_s
         self._heartbeat = Heartbeat(jobs, worker=jobs.name, beat_s=beat_s)
         self._free = threading.Semaphore(slots)
@@ -61,7 +62,6 @@ class Worker:
 
     def run(self) -> None:
         """Work until drained or idle; returns when nothing runs any more."""
-        self._spares.prepare(sys.executable)  # most runs come from this environment
         threading.Thread(
             target=follow_cancels,
             args=(self._jobs, self._heartbeat, self._draining),
@@ -75,6 +75,7 @@ class Worker:
             leases = self._lease()
             if not leases:
                 self._free.release()
+            self._prepare(leases)
             for lease in leases:
                 self._last_work = time.monotonic()
                 execution = _kind_of(lease)(
@@ -103,6 +104,15 @@ class Worker:
             for execution in running:
                 threading.Thread(target=execution.give_back, daemon=True).start()
         self._draining.set()
+
+    def _prepare(self, leases: list[pb.Lease]) -> None:
+        """Have a process prepared, once: most runs come from this environment.
+
+        A notebook has no use for it, so it is not prepared while the first of them starts.
+        """
+        if not self._is_prepared and all(_kind_of(lease) is Execution for lease in leases):
+            self._is_prepared = True
+            self._spares.prepare(sys.executable)
 
     def _execute(self, execution: Execution) -> None:
         try:

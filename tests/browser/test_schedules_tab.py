@@ -63,6 +63,8 @@ def test_the_form_shows_what_will_happen_and_makes_the_schedule(tab, home, opene
     form.get_by_role("radio", name="Queue").click()
     form.get_by_label("Retries").fill("2")
     form.get_by_label("Time limit of a cell").fill("10 min")
+    form.get_by_label("Keep the outputs of so many runs").fill("30")
+    expect(form).to_contain_text("They fire with Lab closed, too, until this machine restarts.")
     form.get_by_role("button", name="Create schedule").click()
     expect(form.get_by_role("alert").last).to_contain_text("parameter 'n' takes")
     form.get_by_label("n", exact=True).fill("7")
@@ -76,6 +78,7 @@ def test_the_form_shows_what_will_happen_and_makes_the_schedule(tab, home, opene
     assert payload["params"] == {"n": 7, "day": "loam.scheduled_at", "dry_run": True}
     assert (one.rule.cron, one.rule.zone, payload["cell_limit_s"]) == ("15 2 * * *", "Europe/Berlin", 600)
     assert (one.policy.overlap, one.job.retry.max_attempts) == (api.OverlapPolicy.OVERLAP_QUEUE, 3)
+    assert one.policy.keep_outputs == 30
 
     page.get_by_role("button", name="Edit…").click()
     form = tab.page.get_by_role("form", name="Edit daily flights")
@@ -94,6 +97,7 @@ def test_the_section_pauses_and_triggers_by_keyboard_and_pointer(tab, home):
     row = side.locator(f'[data-schedule="{one.id}"]')
     expect(row).to_have_attribute("data-state", "scheduled")
     expect(row).to_contain_text("nightly <b>x</b>")
+    expect(side).to_contain_text("They fire with Lab closed, too, until this machine restarts.")
     row.click()
     acts = side.get_by_role("toolbar", name="Of nightly <b>x</b>")
     acts.get_by_role("button", name="Pause").click()

@@ -65,6 +65,7 @@ def gone(pid):
 
 
 def test_outputs_cells_and_progress_are_told_as_they_come_and_kept(tmp_path):
+    """jupyter-scheduler#586: no way to see whether a long notebook moves."""
     cells = [
         "print(n, day)",
         "md:# text",
@@ -103,6 +104,42 @@ def test_values_arrive_as_the_very_data_that_was_given(tmp_path):
     assert not (tmp_path / "hacked").exists()
 
 
+JSON = {"text": 'a "b" $c', "n": 3, "x": 1.5, "yes": True, "none": None, "list": [1, "two"], "map": {"k": [False]}}
+IN_OTHER_LANGUAGES = {
+    "R": [
+        'text = "a \\"b\\" $c"',
+        "yes = TRUE",
+        "none = NULL",
+        'list = list(1, "two")',
+        'map = list("k" = list(FALSE))',
+    ],
+    "julia": [
+        'text = "a \\"b\\" $c"',
+        "yes = true",
+        "none = nothing",
+        'list = [1, "two"]',
+        'map = Dict("k" => [false])',
+    ],
+    "scala": ['val text = "a \\"b\\" $c"', "val yes = true", "val none = None", 'val list = Seq(1, "two")'],
+    "bash": ["text='a \"b\" $c'", "n=3", "yes=true"],
+}
+
+
+@pytest.mark.parametrize("language", IN_OTHER_LANGUAGES)
+def test_json_values_are_literals_of_the_language_of_another_kernel(language):
+    from loam_lab.engines import notebook_run
+
+    spec = {"name": language, "display_name": language, "language": language}
+    notebook = notebook_file.read(notebook_of("1", parameters="# text", kernel=spec).encode(), name="n")
+    notebook.metadata["papermill"] = {}
+    notebook.cells[1].metadata["tags"] = []
+    params = JSON if language != "bash" else {name: JSON[name] for name in ("text", "n", "yes")}
+    ready = notebook_run.parameterized(notebook, params, kernel=language, language=language.lower())
+    lines = ready.cells[1].source.splitlines()
+    assert set(IN_OTHER_LANGUAGES[language]) <= set(lines), lines
+    assert "injected-parameters" in ready.cells[1].metadata.tags
+
+
 def test_a_failing_cell_ends_the_run_and_is_kept_with_its_error(tmp_path):
     heard, attempt = started(tmp_path, notebook_of("x = 1", "raise ValueError('bad row')", "print('never')"))
     result = attempt.wait(90)
@@ -116,6 +153,7 @@ def test_a_failing_cell_ends_the_run_and_is_kept_with_its_error(tmp_path):
     ("number", "said"), [(signal.SIGKILL, "signal 9, likely out of memory"), (signal.SIGSEGV, "signal 11")]
 )
 def test_a_killed_kernel_is_reported_within_ten_seconds(tmp_path, number, said):
+    """papermill#125: the runner waited for ever."""
     heard, attempt = started(tmp_path, notebook_of("x = 1", "print('on'); import time; time.sleep(300)"))
     heard.until(lambda heard: "on" in heard.text())
     begin = time.monotonic()
@@ -156,6 +194,7 @@ def test_a_cancel_stops_kernel_and_child_and_keeps_what_there_was(tmp_path):
 
 
 def test_a_killed_child_leaves_no_kernel_and_what_was_saved(tmp_path):
+    """papermill#454: a crash lost all output of a cell."""
     heard, attempt = started(
         tmp_path, notebook_of("print('first')", "import time\nfor n in range(300): print('on', n); time.sleep(1)")
     )

@@ -87,6 +87,7 @@ def run_once(lab, when, *hows):
 
 
 def test_a_failure_is_told_once_after_the_last_attempt_and_signed(lab, jobs, hook, monkeypatch):
+    """jupyter-scheduler#91: nobody was told that a job failed at night."""
     monkeypatch.setenv("HOOK_SECRET", "hunter2")
     notice = api.Notice(webhook=hook.url, secret="env:HOOK_SECRET")
     made = create(jobs, job=task(retry=pb.RetryPolicy(max_attempts=2, base_ms=1)), notice=notice, name="nightly")

@@ -21,6 +21,14 @@ def home(tmp_path):
     one.close()
 
 
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory):
+    """A home whose server and worker run already, for the tests that run notebooks one after the other."""
+    one = Home(tmp_path_factory.mktemp("warm"))
+    yield one
+    one.close()
+
+
 def ticks(home, name):
     request = api.ListTicksRequest(schedule_id=name, limit=1_000, with_cells=True)
     return [tick for tick in home.client().list_ticks(request).ticks if tick.job_id][::-1]
@@ -83,51 +91,56 @@ def pb_oneof(field, value):
     return Oneof(field, value)
 
 
-def test_pinned_runs_what_was_and_latest_what_is_and_each_says_so(home):
+def test_pinned_runs_what_was_and_latest_what_is_and_each_says_so(warm):
     """jupyter-scheduler#504: edits were ignored without a sign."""
-    home.file("n.ipynb", notebook_of("print('before')"))
-    home.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "--name", "pinned")
-    home.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "--name", "latest", "--source", "latest")
-    home.file("n.ipynb", notebook_of("print('after')"))
+    warm.file("n.ipynb", notebook_of("print('before')"))
+    warm.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "--name", "pinned")
+    warm.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "--name", "latest", "--source", "latest")
+    warm.file("n.ipynb", notebook_of("print('after')"))
     said = {}
-    for name in ("pinned", "latest"):
-        run_id = home.here("schedule", "trigger", name, "--json").json["job_id"]
-        assert home.ended(run_id, 120).job.state is pb.JobState.SUCCEEDED
-        said[name] = home.text(run_id), home.here("run", "show", run_id).out
+    runs = {name: warm.here("schedule", "trigger", name, "--json").json["job_id"] for name in ("pinned", "latest")}
+    for name, run_id in runs.items():
+        assert warm.ended(run_id, 120).job.state is pb.JobState.SUCCEEDED
+        said[name] = warm.text(run_id), warm.here("run", "show", run_id).out
     assert said["pinned"][0] == "before\n"
     assert "the file has changed since" in said["pinned"][1]
     assert said["latest"][0] == "after\n"
     assert "changed since" not in said["latest"][1]
 
 
-def test_a_scheduled_notebook_gets_its_instant_and_shows_its_cells_and_files(home):
-    cells = ["import os\nprint(day, os.environ['LOAM_SCHEDULED_AT'])", "open('made.csv', 'w').write('a')"]
-    home.file("n.ipynb", notebook_of(*cells, parameters="import datetime\nday: datetime.date = None"))
-    home.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "-p", "day=loam.scheduled_at", "--name", "n")
-    run_id = home.here("schedule", "trigger", "n", "--json").json["job_id"]
-    found = home.ended(run_id, 120)
-    today, instant = home.text(run_id).split()
+def test_a_scheduled_notebook_gets_its_instant_and_shows_its_cells_and_files(warm, tmp_path):
+    """jupyter-scheduler#349: files that were written with a relative path were not where the user looked."""
+    away = tmp_path / "away.csv"
+    write = f"open('made.csv', 'w').write('a')\nopen({str(away)!r}, 'w').write('b')"
+    cells = ["import os\nprint(day, os.environ['LOAM_SCHEDULED_AT'])", write]
+    warm.file("n.ipynb", notebook_of(*cells, parameters="import datetime\nday: datetime.date = None"))
+    warm.here("schedule", "create", "n.ipynb", "--cron", "@yearly", "-p", "day=loam.scheduled_at", "--name", "n")
+    run_id = warm.here("schedule", "trigger", "n", "--json").json["job_id"]
+    found = warm.ended(run_id, 120)
+    today, instant = warm.text(run_id).split()
     assert instant.startswith(today)
     assert [cell.state for cell in found.cells] == [pb.CellState.CELL_OK] * 4
     [written] = kinds(found, pb.ArtifactKind.ARTIFACT_FILE)
-    assert (written.name, written.path) == ("made.csv", str(home.work / "made.csv"))
+    assert (written.name, written.path) == ("made.csv", str(warm.work / "made.csv"))
+    assert away.read_text() == "b", "an absolute path stays where it is"
+    assert found.job.progress.text == "4 of 4 cells", "how far it came is kept after the end"
     assert len(kinds(found, pb.ArtifactKind.ARTIFACT_NOTEBOOK)) == 1
-    assert "■■■■" in home.here("schedule", "show", "n").out
+    assert "■■■■" in warm.here("schedule", "show", "n").out
 
 
-def test_a_failed_notebook_is_exported_with_and_without_its_code(home):
-    home.file("n.ipynb", notebook_of("print('shown')", "secret_name = 1/0"))
-    said = home.loam("run", "submit", "n.ipynb", "--wait", code=None, seconds=120)
+def test_a_failed_notebook_is_exported_with_and_without_its_code(warm):
+    warm.file("n.ipynb", notebook_of("print('shown')", "secret_name = 1/0"))
+    said = warm.loam("run", "submit", "n.ipynb", "--wait", code=None, seconds=120)
     assert said.code != 0
-    run_id = home.here("run", "list", "--json").json["jobs"][0]["id"]
-    home.here("run", "export", run_id, "-o", "with.html")
-    home.here("run", "export", run_id, "-o", "without.html", "--no-code")
-    assert "secret_name" in (home.work / "with.html").read_text()
-    page = (home.work / "without.html").read_text()
+    run_id = warm.here("run", "list", "--json").json["jobs"][0]["id"]
+    warm.here("run", "export", run_id, "-o", "with.html")
+    warm.here("run", "export", run_id, "-o", "without.html", "--no-code")
+    assert "secret_name" in (warm.work / "with.html").read_text()
+    page = (warm.work / "without.html").read_text()
     assert "shown" in page
     assert "secret_name" not in page.split("Traceback")[0]
-    home.here("run", "export", run_id, "--to", "ipynb", "-o", "ran.ipynb")
-    assert json.loads((home.work / "ran.ipynb").read_text())["cells"][0]["outputs"][0]["text"] == ["shown\n"]
+    warm.here("run", "export", run_id, "--to", "ipynb", "-o", "ran.ipynb")
+    assert json.loads((warm.work / "ran.ipynb").read_text())["cells"][0]["outputs"][0]["text"] == ["shown\n"]
 
 
 SLOW = notebook_of("print('first')", "import time\nfor n in range(600): print('on', n); time.sleep(0.5)")
@@ -140,37 +153,41 @@ def running(home, *more):
     return run_id
 
 
-def test_a_killed_kernel_fails_the_run_with_the_reason_and_keeps_what_there_was(home):
-    run_id = running(home)
-    [kernel] = home.processes("ipykernel_launcher")
+def test_a_killed_kernel_fails_the_run_with_the_reason_and_keeps_what_there_was(warm):
+    run_id = running(warm)
+    [kernel] = warm.processes("ipykernel_launcher")
     kill(kernel.pid)
     begin = time.monotonic()
-    found = home.ended(run_id, 30)
+    found = warm.ended(run_id, 30)
     assert time.monotonic() - begin < 10
     assert found.job.state is pb.JobState.FAILED
     assert "kernel died (signal 9, likely out of memory) in cell 2 of 2" in found.job.error
-    assert home.text(run_id).startswith("first\non 0\n")
+    assert warm.text(run_id).startswith("first\non 0\n")
     assert [cell.state for cell in found.cells] == [pb.CellState.CELL_OK, pb.CellState.CELL_FAILED]
 
 
 @pytest.mark.parametrize("victim", ["notebook_child", "loam_lab.worker"])
-def test_a_killed_child_or_worker_loses_the_attempt_and_no_kernel_stays(home, victim):
-    run_id = running(home, "--no-rerun")
-    kernels = {process.pid for process in home.processes("ipykernel_launcher")}
-    [process] = home.processes(victim)
+def test_a_killed_child_or_worker_loses_the_attempt_and_no_kernel_stays(warm, victim):
+    """jupyter-scheduler: the row said "in progress" for ever, and the number of running ones never fell."""
+    run_id = running(warm, "--no-rerun")
+    kernels = {process.pid for process in warm.processes("ipykernel_launcher")}
+    [process] = warm.processes(victim)
     kill(process.pid)
-    found = home.ended(run_id, 60)
+    found = warm.ended(run_id, 60)
     assert found.job.state is pb.JobState.FAILED
     assert [attempt.end for attempt in found.attempts] == [pb.AttemptEnd.LOST]
-    until(lambda: not kernels & {one.pid for one in home.processes("ipykernel_launcher")}, 20, "the kernel's end")
-    assert home.text(run_id).startswith("first\n")
+    until(lambda: not kernels & {one.pid for one in warm.processes("ipykernel_launcher")}, 20, "the kernel's end")
+    assert warm.text(run_id).startswith("first\n")
 
 
-def test_a_cancelled_notebook_ends_cancelled_whoever_asks(home):
-    run_id = running(home)
-    home.loam("run", "cancel", run_id)
-    assert home.ended(run_id, 60).job.state is pb.JobState.CANCELLED
-    until(lambda: not home.processes("ipykernel_launcher"), 20, "the kernel's end")
+def test_a_cancel_reaches_a_notebook_that_an_earlier_server_started(warm):
+    """jupyter-scheduler: after a restart of the server Stop stopped nothing, and the row later read "completed"."""
+    run_id = running(warm)
+    kill(warm.record()["pid"])
+    warm.here("up")
+    warm.loam("run", "cancel", run_id)
+    assert warm.ended(run_id, 60).job.state is pb.JobState.CANCELLED
+    until(lambda: not warm.processes("ipykernel_launcher"), 20, "the kernel's end")
 
 
 BAD = [
@@ -192,6 +209,7 @@ BAD = [
 
 
 def test_bad_input_is_refused_with_the_field_and_what_to_change_and_nothing_is_stored(home):
+    """jupyter-scheduler#439: a kernel that is not there was found out when the job ran."""
     home.file("n.ipynb", notebook_of("n", parameters="n: int = 1"))
     home.file("text.ipynb", "hello")
     home.file("old.ipynb", '{"nbformat": 3, "nbformat_minor": 0, "worksheets": [], "metadata": {}}')
