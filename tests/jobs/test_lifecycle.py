@@ -41,6 +41,20 @@ def test_a_late_worker_cannot_overwrite_the_result(lab, jobs):
     assert get(jobs, job_id).outcome.result == b'"b"'
 
 
+@pytest.mark.parametrize("how", ["succeeded", "failed", "released"])
+def test_a_late_worker_cannot_end_the_attempt_of_another(lab, jobs, how):
+    [job_id] = enqueue(jobs)
+    [slow] = lease(jobs, "a")
+    expire(lab, slow.token)
+    [quick] = lease(jobs, "b")
+
+    assert complete(jobs, slow.token, how).fenced
+
+    assert (get(jobs, job_id).job.state, get(jobs, job_id).outcome) == (S.RUNNING, None)
+    assert not complete(jobs, quick.token, value=b'"b"').fenced
+    assert get(jobs, job_id).outcome.result == b'"b"'
+
+
 def test_every_write_of_an_old_epoch_is_refused_and_stores_nothing(lab, jobs):
     [job_id] = enqueue(jobs)
     [held] = lease(jobs)
