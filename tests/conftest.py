@@ -1,8 +1,12 @@
 """Tests never touch the user's own LOAM_HOME or settings."""
 
 import os
+import signal
 
 import pytest
+
+# A shell that runs us in the background has Ctrl-C ignored, and whatever we start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ engine: after a death, whoever holds the lease runs `quiet` before anything else
 from __future__ import annotations
 
 import codecs
-import contextlib
 import io
 import os
 import signal
@@ -18,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import IO, Any, Protocol
 
 from loam_lab import config, errors
-from loam_lab.engines import channel, limits
+from loam_lab.engines import channel, groups, limits
 from loam_lab.engines.base import Program, Progress, Report, Result, RunError
 
 _ENV_NAMES = (
@@ -229,8 +228,7 @@ class Attempt:
 
     def _end_group(self) -> None:
         """What the program started ends with it; only what left its process group stays."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        groups.end(self._process.pid)
 
     def _start(self) -> None:
         try:

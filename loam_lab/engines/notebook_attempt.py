@@ -5,7 +5,6 @@ The rule kept here: `wait` always comes back with a Result, and then neither chi
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -15,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from loam_lab import errors
-from loam_lab.engines import channel
+from loam_lab.engines import channel, groups
 from loam_lab.engines.attempt import DIED, ENV_KEPT
 from loam_lab.engines.base import Progress, Result, RunError
 
@@ -123,8 +122,7 @@ class NotebookAttempt:
     def _end(self) -> None:
         for group in (self._process.pid if self._process.poll() is None else 0, self._kernel):
             if group:
-                with contextlib.suppress(OSError):
-                    os.killpg(group, signal.SIGKILL)
+                groups.end(group)
 
     def _pump(self) -> None:
         result: Result | None = None

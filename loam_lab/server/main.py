@@ -201,6 +201,10 @@ class _Web:
             log_level="warning",
             access_log=False,
             lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
             timeout_graceful_shutdown=2,
             timeout_keep_alive=75,
         )

@@ -119,6 +119,20 @@ def test_memory_is_limited_in_the_process_and_in_all_that_it_starts(home):
     assert (found.job.state, found.outcome.failure.kind, ends(found)) == (S.FAILED, "MemoryLimit", [End.ATTEMPT_FAILED])
 
 
+def test_a_gigabyte_that_is_printed_is_cut_and_fills_nobodys_memory(home):
+    """The limit of memory is 900 MB: neither the cell nor the worker may hold what was printed."""
+    text = "piece = ('x' * 1023 + '\\n') * 1024\nfor _ in range(1024): print(piece, end='')\nprint('the end')"
+    worker = home.processes("loam_lab.worker")[0]
+    before = worker.memory_info().rss
+    run_id = cell(home, text)
+    found = home.ended(run_id, 60)
+    assert found.job.state is S.SUCCEEDED, found.job.error
+    kept = home.text(run_id)
+    assert len(kept) < 20 * 2**20
+    assert kept.endswith("[outputs cut: 16 MB were kept, the rest was not]\n"), kept[-200:]
+    assert worker.memory_info().rss - before < 150 * 2**20
+
+
 @pytest.mark.parametrize(("more", "state"), [((), S.SUCCEEDED), (("--no-rerun",), S.FAILED)])
 @pytest.mark.parametrize("name", ["cell.ipy", "file.py"])
 def test_a_sail_that_dies_under_a_run_loses_the_attempt(home, name, more, state):
