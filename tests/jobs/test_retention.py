@@ -1,7 +1,8 @@
 """Retention by age, count and bytes: never a live run, a tombstone for each, in batches."""
 
 import pytest
-from asking import MINUTE, complete, enqueue, events, lease, report, spec, state
+from asking import MINUTE, complete, enqueue, events, lease, spec, state
+from protobuf import Oneof
 
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -26,9 +27,11 @@ def keeping(tmp_path):
 
 def run(lab, count, output=b'{"text": "x"}'):
     ids = enqueue(lab.jobs, *(spec(str(n)) for n in range(count)))
-    for held in lease(lab.jobs, limit=count):
-        report(lab.jobs, held.token, "output", api.OutputChunk(index=0, output=output))
-        complete(lab.jobs, held.token)
+    tokens = [held.token for held in lease(lab.jobs, limit=count)]
+    said = Oneof("output", api.OutputChunk(index=0, output=output))
+    lab.jobs.report(api.ReportRequest(reports=[api.Report(token=token, what=said) for token in tokens]))
+    done = Oneof("succeeded", b"null")
+    lab.jobs.complete(api.CompleteRequest(completions=[api.Completion(token=token, how=done) for token in tokens]))
     return ids
 
 

@@ -9,6 +9,7 @@ from kernels import Kernel
 
 LIMIT_MB = 900
 _VOLATILE = (
+    (r"(x{50,}\n?)+", "much\n"),  # first: the others take half a minute for it
     (r"(\x1b|\\u001b)\[[0-9;]*m", ""),
     (r"Cell In\[\d+\]", "Cell In[N]"),
     (r"<ipython-input-\d+-[0-9a-f]+>|/tmp/ipykernel_\d+/\d+\.py", "<cell>"),
@@ -18,7 +19,6 @@ _VOLATILE = (
     (r"(user|sys|total)? ?[\d.]+ (ns|µs|us|ms|s)\b", "T"),
     (r"ThreadPoolExecutor-\d+", "pool"),
     (r".*UserWarning: To exit.*\n.*\n", ""),  # said once a process
-    (r"(x{50,}\n?)+", "much\n"),
     (r" {2,}", "  "),
 )
 
