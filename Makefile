@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u LOAM_URL -u LOAM_TOKEN
 NODE   := cd labextension && PATH="$(CURDIR)/$(BIN):$$PATH"
+PYTEST := $(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not faults"
+# Tests of rules and records, which wait for little: they run beside the others, which start processes and browsers.
+RULES  := tests/core tests/house tests/jobs tests/schedules tests/tables tests/tasks
 
 .PHONY: help demo lab test check gen bench cover test-faults test-versions bench-scheduler clean
 
@@ -56,7 +59,10 @@ lab: $(VENV)/.lab
 	$(RUN) LOAM_HOME="$(CURDIR)/.loam/lab" $(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks notebooks/01_first_run.ipynb
 
 test: check chromium
-	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not faults"
+	@mkdir -p .loam && rm -f .loam/rules.log
+	@$(PYTEST) $(RULES) >.loam/rules.log 2>&1 & rules=$$!; \
+	  $(PYTEST) $(RULES:%=--ignore=%); others=$$?; \
+	  wait $$rules; rules=$$?; echo; echo "== $(RULES)"; cat .loam/rules.log; exit $$((rules ? rules : others))
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
