@@ -71,7 +71,7 @@ CELLS = (
     Cell("chdir", "import os\nbefore = os.getcwd()\nos.chdir('/')\nprint(os.getcwd(), open('/etc/hostname').closed)\nos.chdir(before)"),
     Cell("signal handlers", "import os, signal\nheard = []\nbefore = signal.signal(signal.SIGUSR1, lambda *a: heard.append(a[0]))\n"
          "os.kill(os.getpid(), signal.SIGUSR1)\nprint(len(heard)); signal.signal(signal.SIGUSR1, before or signal.SIG_DFL);"),
-    # A gigabyte, scaled to 24 MB: above the cap of 16 MB that it is about.
+    # 24 MB: above the cap of 16 MB that it is about. A whole gigabyte is printed in tests/worker/test_stopping.py.
     Cell("prints a gigabyte", "line = 'x' * 1023\nfor n in range(24 * 1024): print(line)"),
     Cell("sleeps in C", "import ctypes\nctypes.CDLL(None).usleep(200_000)\nprint('woke')"),
     Cell("SystemExit", "raise SystemExit(3)", fails="SystemExit"),
