@@ -81,9 +81,10 @@ gen: $(VENV)/.test
 test-faults: $(VENV)/.test
 	$(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m faults --timeout 3600
 
-# Not part of `make test`: it runs those tests a second time, traced (a minute and a half of one core).
+# Not part of `make test`: it runs those tests a second time, traced (three minutes of one core).
 cover: $(VENV)/.test
-	$(RUN) $(BIN)/coverage run -m pytest -m "not faults" tests/jobs tests/core tests/tasks/test_rules.py --deselect tests/jobs/test_mutants.py
+	$(RUN) $(BIN)/coverage run -m pytest -m "not faults" tests/jobs tests/core tests/schedules tests/tasks/test_rules.py tests/server/test_parked.py \
+	  --deselect tests/jobs/test_mutants.py --ignore tests/schedules/test_real.py
 	$(BIN)/coverage report
 
 # The rules of the core on each interpreter that is here; the whole suite runs on one.
