@@ -183,12 +183,13 @@ class Attempts(Calls):
                 del held[job_id]  # said twice in one call, it is held no more
                 groups[job.likeness].append((n, job, ending.result))
         results: dict[int, api.CompletionResult] = {}
+        succeeded = api.CompletionResult(state=pb.JobState.SUCCEEDED)  # one for all: nobody changes it
         for members in groups.values():
             first = members[0][1]
             token = core.LeaseToken(first.id, first.epoch)
             change = lifecycle.complete(tx.job_at(first.seq), token, core.Succeeded(), now=tx.now)
             tx.apply_alike(core.Alike(change, [job.seq for _, job, _ in members], [result for _, _, result in members]))
-            results.update((n, api.CompletionResult(state=pb.JobState.SUCCEEDED)) for n, _, _ in members)
+            results.update((n, succeeded) for n, _, _ in members)
         return results
 
     def _end(

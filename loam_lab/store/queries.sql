@@ -120,8 +120,9 @@ SELECT j.id, j.seq, j.epoch, j.attempt_epoch
  WHERE j.namespace = ? AND j.state = 'running' AND j.hold = '' AND j.engine_open = 0;
 
 -- any_write_open --
-SELECT 1 FROM jobs j JOIN writes w ON w.seq = j.seq
- WHERE j.id IN (SELECT value FROM json_each(?)) AND w.ended IS NULL LIMIT 1;
+-- From the open writes, which are few, to the jobs, which may be many.
+SELECT 1 FROM writes w CROSS JOIN jobs j ON j.seq = w.seq
+ WHERE w.ended IS NULL AND j.id IN (SELECT value FROM json_each(?)) LIMIT 1;
 
 -- any_engine_open --
 SELECT 1 FROM jobs WHERE state = 'running' AND engine_open = 1 LIMIT 1;
