@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from loam_lab import config
 from loam_lab.cli.findings import Finding, note, ok, wrong
-from loam_lab.engines import sail
+from loam_lab.engines import limits, sail, scope
 from loam_lab.errors import EngineError, LoamError
 from loam_lab.server.external import ExternalCatalog
 from loam_lab.server.programs import Record
@@ -48,6 +48,23 @@ def clash(found: Mapping[str, str]) -> bool:
 def mend(python: str) -> str:
     """The commands that leave one of the two, whole."""
     return f"{python} -m pip uninstall -y pyspark pyspark-client && {python} -m pip install 'loam-lab[spark]'"
+
+
+def memory(settings: config.Config) -> Iterator[Finding]:
+    """What keeps a run within its memory here."""
+    limit = settings.memory_mb * 2**20 or limits.default_bytes()
+    if not limit:
+        yield note(
+            "memory", "nothing limits a run's memory: the system does not say how much there is", "set memory_mb"
+        )
+        return
+    by = [*(["a limit of each process"] if limits.can_limit() else []), "a watch on all that a run starts"]
+    if scope.runtime_dir() is not None:
+        by.append("a systemd scope")
+        lacks = ""
+    else:
+        lacks = "; no user bus answers here, so no systemd scope stands behind them"
+    yield ok("memory", f"{limit / 2**20:,.0f} MB a run, by {' and '.join([', '.join(by[:-1]), by[-1]])}{lacks}")
 
 
 def catalog(settings: config.Config) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ _OWN = (
     check_engines.engines,
     check_engines.catalog,
     check_engines.spark,
+    check_engines.memory,
     check_home.disk,
     check_home.left_over,
     check_engines.safety,

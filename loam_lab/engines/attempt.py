@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import IO, Any, Protocol
 
 from loam_lab import config, errors
-from loam_lab.engines import channel, groups, limits
+from loam_lab.engines import channel, groups, limits, scope
 from loam_lab.engines.base import Program, Progress, Report, Result, RunError
 
 _ENV_NAMES = (
@@ -180,6 +180,7 @@ class Attempt:
             self._line.send({"enough": True})
 
     def _watch_memory(self, limit_bytes: int) -> None:
+        scope.take_in(self.pid, limit_bytes)
         while not self._ended.wait(limits.LOOK_SECONDS):
             if limits.group_bytes(self.pid) > limit_bytes:
                 self._refusal = self._refusal or Result.failed(limits.error(limit_bytes))
