@@ -42,7 +42,8 @@ def found(home, check, code):
 def test_a_healthy_home_has_nothing_to_mend(home):
     said = home.here("doctor", "--json", code=0).json
     assert {one["check"] for one in said["findings"]} == {
-        *("home", "host", "server", "store", "clock", "engines", "catalog", "sail", "disk", "orphans", "safety"),
+        *("home", "host", "server", "store", "clock", "engines", "catalog", "sail", "memory", "disk", "orphans"),
+        "safety",
     }
     assert {one["level"] for one in said["findings"]} == {"ok", "note"}
     assert f"at {home.record()['url']}" in found(home, "server", 0)[0][1]
@@ -50,6 +51,17 @@ def test_a_healthy_home_has_nothing_to_mend(home):
     text = home.loam("doctor")
     assert text.err == "nothing is wrong\n"
     assert "\x1b" not in text.out
+
+
+def test_it_says_what_keeps_a_run_within_its_memory(fresh, tmp_path):
+    fresh.env["LOAM_MEMORY_MB"] = "900"
+    fresh.env["XDG_RUNTIME_DIR"] = str(tmp_path)
+    [(level, said, _)] = found(fresh, "memory", 0)
+    assert (level, said[:12]) == ("ok", "900 MB a run")
+    assert "a watch on all that a run starts; no user bus answers here" in said
+    (tmp_path / "bus").touch()
+    has_busctl = shutil.which("busctl") is not None
+    assert ("and a systemd scope" in found(fresh, "memory", 0)[0][1]) == has_busctl
 
 
 def test_it_says_what_cannot_be_mended(home):
