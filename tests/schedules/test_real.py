@@ -192,6 +192,8 @@ def test_a_cancel_reaches_a_notebook_that_an_earlier_server_started(warm):
 
 BAD = [
     (("none.ipynb",), "no file"),
+    (("folder.ipynb",), "is a folder; name a notebook in it"),
+    (("loop.ipynb",), "cannot be read: "),
     (("text.ipynb",), "it is not JSON"),
     (("old.ipynb",), "notebook format 3"),
     (("plain.ipynb",), "names no kernel"),
@@ -212,6 +214,8 @@ def test_bad_input_is_refused_with_the_field_and_what_to_change_and_nothing_is_s
     """jupyter-scheduler#439: a kernel that is not there was found out when the job ran."""
     home.file("n.ipynb", notebook_of("n", parameters="n: int = 1"))
     home.file("text.ipynb", "hello")
+    (home.work / "folder.ipynb").mkdir()
+    (home.work / "loop.ipynb").symlink_to("loop.ipynb")  # what even root cannot read
     home.file("old.ipynb", '{"nbformat": 3, "nbformat_minor": 0, "worksheets": [], "metadata": {}}')
     home.file("plain.ipynb", notebook_of("1", kernel=None))
     for words, said in BAD:
