@@ -12,6 +12,7 @@ _MONTHS = (
     *("August", "September", "October", "November", "December"),
 )
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
+_ORDINALS = {2: "2nd", 3: "3rd"}
 _MOST_TIMES = 6
 
 
@@ -62,7 +63,7 @@ def _times(rule: Cron) -> str:
     if len(hours) == 24:
         return said if len(minutes) == 60 or step else f"{said} of every hour"
     if by := _step(hours, 24):
-        return f"{said} of every {by}. hour"
+        return f"{said} of every {_ORDINALS.get(by, f'{by}th')} hour"
     return f"{said} of {_spans(hours)} o'clock"
 
 

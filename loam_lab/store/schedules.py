@@ -126,11 +126,6 @@ def due(reader: Reader, now: int, limit: int) -> list[Stored]:
     return [stored(row) for row in reader.select("schedules_due", (now, limit))]
 
 
-def broken(reader: Reader) -> list[Broken]:
-    """Every row that does not fire because it cannot be read."""
-    return [one for row in reader.select("schedules_broken") if isinstance(one := stored(row), Broken)]
-
-
 def next_at(reader: Reader) -> int | None:
     """When the first of all is due."""
     row = reader.select_one("next_tick")

@@ -35,9 +35,6 @@ SELECT {schedule} FROM schedules
  ORDER BY seq DESC
  LIMIT :limit;
 
--- schedules_broken --
-SELECT {schedule} FROM schedules WHERE broken <> '' ORDER BY seq LIMIT 1000;
-
 -- schedule_by_seq --
 SELECT {schedule} FROM schedules WHERE seq = ?;
 

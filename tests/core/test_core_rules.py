@@ -1,10 +1,13 @@
 """Rules of the core that no call reaches alone: what is checked, and what a rate allows."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from loam_lab.core import check, picking
 from loam_lab.core.job import LIVE, TERMINAL, Blob, NewJob, State
 from loam_lab.core.picking import Bucket, Limits
+from loam_lab.core.rule import Rule, preview, well_formed
 from loam_lab.errors import Invalid
 
 
@@ -43,3 +46,14 @@ def test_the_digest_tells_payloads_apart():
     assert digest() == digest(actor="b")
     assert len({digest(), digest(payload=b"[]"), digest(name="m"), digest(engine="f")}) == 4
     assert Blob("a", 1) == Blob("a", 1)
+
+
+def test_a_rule_has_at_most_a_thousand_instants():
+    with pytest.raises(Invalid, match="at has 1,001 instants"):
+        well_formed(Rule(at=tuple(range(1, 1_002))))
+
+
+def test_after_the_last_year_nothing_fires():
+    last = int(datetime(9998, 12, 31, 12, tzinfo=UTC).timestamp() * 1000)
+    assert preview(Rule(cron="0 0 1 1 *"), after=last, count=1) == []
+    assert preview(Rule(cron="0 0 1 1 *", zone="Europe/Berlin"), after=last, count=1) == []

@@ -55,6 +55,16 @@ def test_a_late_worker_cannot_end_the_attempt_of_another(lab, jobs, how):
     assert get(jobs, job_id).outcome.result == b'"b"'
 
 
+def test_one_that_was_asked_to_stop_and_is_lost_is_cancelled_and_not_run_again(lab, jobs):
+    [job_id] = enqueue(jobs, spec(retry=pb.RetryPolicy(max_attempts=5, max_lost=5)))
+    [held] = lease(jobs)
+    jobs.cancel(api.CancelRequest(job_ids=[job_id]))
+    expire(lab, held.token)
+    found = get(jobs, job_id)
+    assert found.job.state is S.CANCELLED
+    assert [attempt.end for attempt in found.attempts] == [pb.AttemptEnd.LOST]
+
+
 def test_every_write_of_an_old_epoch_is_refused_and_stores_nothing(lab, jobs):
     [job_id] = enqueue(jobs)
     [held] = lease(jobs)

@@ -5,11 +5,13 @@ import sqlite3
 import pytest
 from asking import events
 
+from loam_lab.core.schedule import edited
 from loam_lab.errors import Conflict, Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb as api
 from loam_lab.server.main import why_stay
 from loam_lab.server.presence import Presence
+from loam_lab.store import schedules
 from schedules.conftest import DAY, MIDNIGHT, MINUTE, at, create, show, task, ticks
 
 How = api.TickHow
@@ -58,6 +60,24 @@ def test_a_bad_row_is_named_and_all_others_fire(lab, jobs, tmp_path, record, why
     jobs.edit_schedule(api.EditScheduleRequest(schedule_id=bad.id, rule=api.Rule(cron="* * * * *"), job=task()))
     at(lab, MIDNIGHT + 2 * MINUTE)
     assert len(ticks(jobs, bad)) == 1
+
+
+def test_a_broken_schedule_is_neither_triggered_nor_resumed_and_says_what_mends_it(jobs, lab, tmp_path):
+    bad = create(jobs, name="bad")
+    spoil(lab, tmp_path, bad, "record", "{}")
+    for call, request in (
+        (jobs.trigger_schedule, api.TriggerScheduleRequest(schedule_id=bad.id)),
+        (jobs.resume_schedule, api.ResumeScheduleRequest(schedule_id=bad.id)),
+    ):
+        with pytest.raises(Conflict, match="is broken and does not fire: .* loam schedule edit"):
+            call(request)
+
+
+def test_a_rule_is_not_edited_over_a_tick_that_is_due(jobs, lab):
+    made = create(jobs)
+    one = lab.store.read(lambda reader: schedules.find(reader, "default", made.id))
+    with pytest.raises(Conflict, match="has a tick that is due; it fires first"):
+        edited(one, one, one.next_at)
 
 
 BAD = [

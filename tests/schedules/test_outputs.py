@@ -6,7 +6,7 @@ import pytest
 from asking import complete, get, lease
 from protobuf import Oneof
 
-from loam_lab.errors import Invalid
+from loam_lab.errors import Invalid, NotFound
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb as api
 from loam_lab.rpc.loam.jobs.v1 import service_pb
@@ -108,3 +108,20 @@ def test_a_lower_number_holds_from_the_next_end_on(lab, jobs):
 def test_a_number_out_of_bounds_is_refused(jobs):
     with pytest.raises(Invalid, match="keep_outputs"):
         create(jobs, job=task(), policy=api.TickPolicy(keep_outputs=10_001))
+
+
+def test_an_executed_notebook_that_is_saved_again_takes_the_place_of_the_first(lab, jobs):
+    create(jobs)
+    at(lab, MIDNIGHT)
+    [held] = lease(jobs)
+    hashes = []
+    for content in (b"first", b"second", b"second"):
+        hashes.append(hashlib.sha256(content).hexdigest())
+        jobs.put_blob(service_pb.PutBlobRequest(token=held.token, content=content, sha256=hashes[-1]))
+        kept = pb.Artifact(name="executed.ipynb", kind=NOTEBOOK, sha256=hashes[-1], size_bytes=len(content), kept=True)
+        report(jobs, held.token, artifact=kept)
+    [artifact] = get(jobs, held.token.job_id).artifacts
+    assert artifact.sha256 == hashes[1]
+    request = service_pb.GetBlobRequest(job_id=held.token.job_id, sha256=hashes[0])
+    with pytest.raises(NotFound):
+        jobs.get_blob(request)

@@ -19,7 +19,6 @@ CREATE INDEX schedules_due    ON schedules (next_at, seq) WHERE next_at IS NOT N
 CREATE INDEX schedules_listed ON schedules (namespace, seq);
 CREATE INDEX schedules_named  ON schedules (namespace, name);
 CREATE INDEX schedules_source ON schedules (source) WHERE source <> '';
-CREATE INDEX schedules_broken ON schedules (seq) WHERE broken <> '';
 
 CREATE TABLE ticks (                      -- what became of each due instant
   seq         INTEGER PRIMARY KEY,
