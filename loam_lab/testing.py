@@ -57,6 +57,7 @@ class Lab:
         failpoint: Callable[[str], None] | None = None,
         jitter: Callable[[], float] = lambda: 1.0,
         max_pages: int | None = None,
+        log_bytes: int = 0,
         max_running: int = 0,
         keep: retention.Policy | None = None,
     ) -> None:
@@ -70,6 +71,7 @@ class Lab:
             followers=self.signals.followers,
             failpoint=failpoint,
             max_pages=max_pages,
+            log_bytes=log_bytes,
         )
         self.service = LocalJobs(
             self.store,

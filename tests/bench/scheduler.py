@@ -29,7 +29,7 @@ from loam_lab.cli.notebooks import notebook_spec
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
-from loam_lab.store.sqlite import wall_clock
+from loam_lab.store.sqlite import LOG_BYTES, wall_clock
 from loam_lab.testing import Lab
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "jobs")]
@@ -218,7 +218,7 @@ def _ticks(work: Path) -> dict[str, Any]:
     from schedules.test_ticking import seed
 
     (work / "ticks").mkdir()
-    lab = Lab(work / "ticks", clock=wall_clock)
+    lab = Lab(work / "ticks", clock=wall_clock, log_bytes=LOG_BYTES)  # as the server has it
     seed(lab.store, SCHEDULES, next_at=wall_clock() + 10**10)
     lab.scheduler.start()
     late = []
