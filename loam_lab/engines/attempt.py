@@ -125,6 +125,7 @@ class Attempt:
         self._thread(self._pump)
         if memory_bytes:
             self._thread(self._watch_memory, memory_bytes)
+            self._thread(scope.take_in, self.pid, memory_bytes)  # a bus that does not answer holds no watch up
 
     @property
     def pid(self) -> int:
@@ -162,7 +163,7 @@ class Attempt:
             raise TimeoutError(f"the program still runs after {timeout_seconds:g} s")
         return self._result
 
-    def _thread(self, work: Callable[..., None], *args: Any) -> threading.Thread:
+    def _thread(self, work: Callable[..., object], *args: Any) -> threading.Thread:
         thread = threading.Thread(target=work, args=args, name="loam-attempt", daemon=True)
         thread.start()
         return thread
@@ -180,7 +181,6 @@ class Attempt:
             self._line.send({"enough": True})
 
     def _watch_memory(self, limit_bytes: int) -> None:
-        scope.take_in(self.pid, limit_bytes)
         while not self._ended.wait(limits.LOOK_SECONDS):
             if limits.group_bytes(self.pid) > limit_bytes:
                 self._refusal = self._refusal or Result.failed(limits.error(limit_bytes))
