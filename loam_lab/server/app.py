@@ -23,6 +23,7 @@ from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
 from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
 from loam_lab.server.signals import Answer, Deadline
+from loam_lab.server.unary import Short
 from loam_lab.store.write import Tx
 
 log = logging.getLogger("loam.server")
@@ -34,12 +35,14 @@ _READ_MAX_BYTES = 64 * 1024 * 1024
 
 def application(jobs: LocalJobs, presence: Presence | None = None, *, threads: int = 32) -> Any:
     """The ASGI app of a service. JSON from people is read strictly: an unknown field is refused, by name."""
-    return JobsASGIApplication(
-        _AsyncJobs(jobs, presence or Presence(), threads),  # type: ignore[arg-type]
+    service = _AsyncJobs(jobs, presence or Presence(), threads)
+    generated = JobsASGIApplication(
+        service,  # type: ignore[arg-type]
         read_max_bytes=_READ_MAX_BYTES,
         compressions=(),
         codecs=[proto_binary_codec(), _JsonOfPeople()],
     )
+    return Short(service, generated, most_bytes=_READ_MAX_BYTES)
 
 
 class _JsonOfPeople(Codec[Message, Any]):

@@ -49,8 +49,6 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
     task = spec.task
     if task is None:
         raise Invalid("job has no task", field="task")
-    payload = task.payload or b"{}"
-    check.json_text(payload, field="task.payload", kind=dict)
     name, queue, limit_key, key = task.name, spec.queue or "default", spec.limit_key, spec.key
     priority, timeout_ms, key_for_ms = spec.priority, spec.timeout_ms, spec.key_for_ms
     _check_words(name, task.engine, queue, limit_key)
@@ -84,7 +82,7 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
         job,
         engine=task.engine,
         name=name,
-        payload=payload,
+        payload=payload(spec),
         actor=actor,
         priority=priority,
         timeout_ms=timeout_ms,
@@ -92,6 +90,36 @@ def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.N
         tags=tuple(check.word(tag, field="tags") for tag in spec.tags) if spec.tags else (),
         key=check.text(key, field="key", most=500) if key else "",
         key_until=now + key_for_ms if key_for_ms else 0,
+    )
+
+
+def payload(spec: pb.JobSpec) -> bytes:
+    """What is passed to the task, as it is stored.
+
+    Raises:
+        Invalid: it is no JSON object.
+    """
+    given = (spec.task.payload if spec.task is not None else b"") or b"{}"
+    check.json_text(given, field="task.payload", kind=dict)
+    return given
+
+
+def likeness(spec: pb.JobSpec) -> object:
+    """All that a job is made of but its payload: those that agree in it are accepted by one decision."""
+    task, retry, headers, tags = spec.task, spec.retry, spec.headers, spec.tags
+    return (
+        None if task is None else (task.engine, task.name),
+        spec.queue,
+        spec.priority,
+        spec.run_at_ms,
+        None if retry is None else retry.to_binary(),
+        spec.timeout_ms,
+        tuple(headers.items()) if headers else (),
+        tuple(tags) if tags else (),
+        spec.key,
+        spec.key_for_ms,
+        spec.limit_key,
+        spec.expires_at_ms,
     )
 
 

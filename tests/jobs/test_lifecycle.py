@@ -27,6 +27,23 @@ def test_a_job_is_leased_and_ends_with_one_outcome(jobs):
     assert [attempt.end for attempt in found.attempts] == [pb.AttemptEnd.ATTEMPT_SUCCEEDED]
 
 
+def test_jobs_of_one_call_stay_in_order_and_their_own_however_they_are_stored(lab, jobs):
+    kinds = [{}, {"priority": 1}, {"tags": ["x"]}, {"queue": "other"}, {"retry": pb.RetryPolicy(max_attempts=4)}]
+    wanted = [spec(f"t{n % 2}", {"n": n}, **kinds[n % 5]) for n in range(40)]
+
+    ids = enqueue(jobs, *wanted)
+
+    assert len(set(ids)) == 40
+    found = [get(jobs, job_id).job for job_id in ids]
+    for n, (one, job) in enumerate(zip(wanted, found, strict=True)):
+        assert (job.task, job.queue, job.priority) == (one.task, one.queue or "default", one.priority), n
+        assert (list(job.tags), job.root_id) == (list(one.tags), job.id), n
+        assert job.retry.max_attempts == (4 if n % 5 == 4 else 1), n
+    plain = [job_id for n, job_id in enumerate(ids) if n % 5 in (0, 2, 4)]
+    assert [held.token.job_id for held in lease(jobs, limit=40)][8:] == plain  # behind those of higher priority
+    assert [event.job_id for event in events(lab) if event.kind == pb.EventKind.ENQUEUED].count(ids[7]) == 1
+
+
 def test_a_late_worker_cannot_overwrite_the_result(lab, jobs):
     [job_id] = enqueue(jobs)
     [slow] = lease(jobs, "a")
