@@ -178,7 +178,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
             topics = self.lease_topics(request, ctx)
             seen, seen_room = self.signals.seen(topics), self.signals.seen([*topics, *ROOM])
             reply = self.lease_now(request, ctx)
-            if reply.leases or not left.left:
+            if reply.leases or reply.tasks or not left.left:
                 return reply
             held = self.held_up(request, ctx)
             if held.by_a_limit:

@@ -19,10 +19,11 @@ _FOLLOWERS = 4
 
 
 class Answer:
-    """A result that a coroutine awaits (`future`) and the store's writer gives, from its own thread."""
+    """A result that a coroutine awaits (`future`) and whoever commits gives, from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
     def settle(self, value: Any) -> None:
@@ -38,6 +39,9 @@ class Answer:
             if not self.future.done():  # else the caller has gone
                 settle_by(value)
 
+        if threading.get_ident() == self._thread:
+            settle()
+            return
         with suppress(RuntimeError):  # the loop has ended with the server
             self._loop.call_soon_threadsafe(settle)
 

@@ -272,8 +272,25 @@ def lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body, *,
     )
 
 
-def task_lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
-    """The same for a task, of which there may be very many: only what it needs."""
+def task_lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.TaskLease:
+    """A lease of a task in one piece."""
+    message = pb.TaskLease(
+        job_id=job.id,
+        epoch=leased.epoch,
+        lease_until_ms=leased.lease_until or 0,
+        name=body.name,
+        payload=body.payload,
+        attempts=leased.attempts,
+    )
+    if body.timeout_ms:
+        message.timeout_ms = body.timeout_ms
+    if body.headers:
+        message.headers = body.headers
+    return message
+
+
+def lease_of_task(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
+    """A lease of a task as any other: only what it needs."""
     needs = pb.Job(task=pb.Task(engine=body.engine, name=body.name, payload=body.payload), attempts=leased.attempts)
     if body.timeout_ms:
         needs.timeout_ms = body.timeout_ms
