@@ -33,6 +33,7 @@ M = TypeVar("M", bound=Message)
 _KEEPALIVE_S = 15.0
 _READ_MAX_BYTES = 64 * 1024 * 1024
 _LITTLE = 50  # jobs: some milliseconds
+_FEW = 2  # requests: of more, the next ones are read while these are committed
 
 
 def application(jobs: LocalJobs, presence: Presence | None = None, *, threads: int = 32) -> Any:
@@ -168,7 +169,8 @@ class _AsyncJobs:
         """
         gathered, self._gathered = self._gathered, []
         work = [operation for operation, _ in gathered]
-        if sum(weight for _, weight in gathered) <= _LITTLE and self._jobs.store.commit_here(work):
+        is_little = len(gathered) <= _FEW and sum(weight for _, weight in gathered) <= _LITTLE
+        if is_little and self._jobs.store.commit_here(work):
             return
         for operation, answer, refuse in work:
             try:
