@@ -224,6 +224,10 @@ class Jobs:
         except (ConnectError, OSError) as error:
             raise as_ours(error) from None
 
+    def prepare_watch(self) -> None:
+        """Load what `watch` needs now, for whoever would be held up by it later."""
+        getattr(self._client, "streams", None)
+
     def _call(self, operation: str, request: Any, timeout_ms: int, *, again: bool = True) -> Any:
         if hasattr(request, "request_id") and not request.request_id:
             request.request_id = request_id()

@@ -10,6 +10,7 @@ import hmac
 import os
 import time
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -47,22 +48,22 @@ class Client(UnaryClient):
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self._address = url
-        self._streams: Any = None
+
+    @cached_property
+    def streams(self) -> Any:
+        """The generated client; made when first asked for."""
+        from pyqwest import SyncClient, SyncHTTPTransport
+
+        from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
+
+        http = SyncClient(SyncHTTPTransport(enable_otel=False))
+        return JobsClientSync(self._address, send_compression=None, accept_compression=(), http_client=http)
 
     def watch(
         self, request: api.WatchRequest, *, headers: Mapping[str, str], timeout_ms: int | None
     ) -> Iterator[api.WatchResponse]:
         """The stream of a Watch."""
-        if self._streams is None:
-            from pyqwest import SyncClient, SyncHTTPTransport
-
-            from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
-
-            http = SyncClient(SyncHTTPTransport(enable_otel=False))
-            self._streams = JobsClientSync(
-                self._address, send_compression=None, accept_compression=(), http_client=http
-            )
-        found: Iterator[api.WatchResponse] = self._streams.watch(request, headers=headers, timeout_ms=timeout_ms)
+        found: Iterator[api.WatchResponse] = self.streams.watch(request, headers=headers, timeout_ms=timeout_ms)
         return found
 
 
