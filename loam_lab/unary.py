@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httptools
 
-from loam_lab.errors import LoamError
+from loam_lab.errors import Invalid, LoamError
 
 _PATH = "/loam.jobs.v1.Jobs/"
 _READ_BYTES = 256 * 1024
@@ -45,6 +45,8 @@ class UnaryClient:
         self._pid = os.getpid()
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
+        if operation.startswith("_"):  # Python itself asks for such
+            raise AttributeError(operation)
         name = "".join(word.capitalize() for word in operation.split("_"))
 
         def call(request: Any, *, headers: Mapping[str, str], timeout_ms: int) -> Any:
@@ -67,7 +69,9 @@ class UnaryClient:
             *(f"{key}: {value}" for key, value in headers.items()),
             "\r\n",
         ]
-        sent = "\r\n".join(lines).encode() + body
+        if any("\n" in value or "\r" in value for value in headers.values()):
+            raise Invalid("the token (LOAM_TOKEN) or the client's name has a line break in it", field="token")
+        sent = "\r\n".join(lines).encode("latin-1", "replace") + body
         if self._pid != os.getpid():  # a fork: the connections are the parent's
             self._pid, self._idle = os.getpid(), []
         with suppress(IndexError):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from homes import Home, until
 
-from loam_lab.errors import Unavailable
+from loam_lab.errors import Invalid, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import unary as served
@@ -161,6 +161,13 @@ def test_a_waiting_lease_is_given_up_when_its_client_goes(home, client, headers)
         return job_id in [held.token.job_id for held in client.lease(take, headers=headers, timeout_ms=20_000).leases]
 
     assert until(ask, 5)
+
+
+def test_a_credential_with_a_line_break_is_named_and_a_name_beyond_ascii_is_sent(home, client, headers):
+    with pytest.raises(Invalid, match="LOAM_TOKEN"):
+        client.hello(hello_request(), headers={"authorization": "Bearer x\nloam-client: y"}, timeout_ms=20_000)
+    name = "worker-müller-東"
+    assert client.hello(hello_request(), headers={**headers, "loam-client": name}, timeout_ms=20_000).contract
 
 
 def answered_by(answer):
