@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ M = TypeVar("M", bound=Message)
 _KEEPALIVE_S = 15.0
 _READ_MAX_BYTES = 64 * 1024 * 1024
 _LITTLE = 50  # jobs: some milliseconds
+_SLOW_S = 0.01  # a disk that takes so long holds the loop up for a twentieth of the time at most
+_REST = 20
 _FEW = 2  # requests: of more, the next ones are read while these are committed
 
 
@@ -86,6 +89,7 @@ class _AsyncJobs:
         self._presence = presence
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="loam-call")
         self._gathered: list[tuple[Operation, int]] = []
+        self._here_after = 0.0
 
     def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
         operation = _operation(self._jobs, name)
@@ -165,12 +169,16 @@ class _AsyncJobs:
         """Commit what the requests of this turn of the loop brought: a little of it here and at once.
 
         A change of threads costs as much as a small operation (decisions/0009). Much, or beside other work, goes to the
-        store's writer, so that the loop goes on.
+        store's writer, so that the loop goes on; all does for a while after a slow commit.
         """
         gathered, self._gathered = self._gathered, []
         work = [operation for operation, _ in gathered]
         is_little = len(gathered) <= _FEW and sum(weight for _, weight in gathered) <= _LITTLE
-        if is_little and self._jobs.store.commit_here(work):
+        begun = time.monotonic()
+        if is_little and begun >= self._here_after and self._jobs.store.commit_here(work):
+            ended = time.monotonic()
+            if ended - begun > _SLOW_S:
+                self._here_after = ended + _REST * (ended - begun)
             return
         for operation, answer, refuse in work:
             try:

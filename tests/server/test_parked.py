@@ -179,6 +179,15 @@ def test_requests_of_one_turn_of_the_loop_share_a_commit_and_many_jobs_go_to_the
     assert threads == ["MainThread", "loam-store-writer"]
     asyncio.run(send(*(request(f"d{n}", 1) for n in range(3))))
     assert set(threads[2:]) == {"loam-store-writer"}
+
+    del threads[:]
+    store._failpoint = lambda place: (spy(place), threading.Event().wait(0.02))  # a slow disk
+    asyncio.run(send(request("slow", 1)))
+    store._failpoint = spy
+    asyncio.run(send(request("after", 1)))
+    service._here_after = 0.0
+    asyncio.run(send(request("later", 1)))
+    assert threads == ["MainThread", "loam-store-writer", "MainThread"]
     store.close()
     with pytest.raises(ConnectError, match="the server is ending"):
         asyncio.run(send(request("e", 1)))
