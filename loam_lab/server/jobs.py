@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Protocol
 
 from loam_lab import unit
-from loam_lab.core import check, ids, lifecycle
+from loam_lab.core import check, lifecycle
 from loam_lab.core import job as core
-from loam_lab.errors import Conflict, Exhausted, Invalid, Unavailable
+from loam_lab.errors import Conflict, Exhausted, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
-from loam_lab.server import submit, wire
+from loam_lab.server import specs, submit, wire
 from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, Reply, batch, id_prefix, lease_length
@@ -146,7 +146,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
         def accept(tx: Tx) -> api.EnqueueResponse:
             reply = api.EnqueueResponse()
             in_groups = lease_to is None and not any(spec.key for spec in request.jobs)
-            accepted = _all_or_none(request.jobs, who, tx.now, in_groups=in_groups)
+            accepted = specs.accepted(request.jobs, who, tx.now, in_groups=in_groups)
             _refuse_full(tx, who, accepted)
             if in_groups:
                 tx.add_all(accepted)
@@ -296,30 +296,6 @@ class HeldUp:
 def lease_wait_s(request: api.LeaseRequest) -> float:
     """How long a Lease may wait for its first job, in seconds."""
     return check.number(request.wait_ms, field="wait_ms", least=0, most=60_000, unit=" ms") / 1000
-
-
-def _all_or_none(specs: Sequence[pb.JobSpec], who: Principal, now: int, *, in_groups: bool) -> list[core.Accepted]:
-    """Every job, those of one likeness decided once if they may be; or an error that names each refused one (20)."""
-    accepted: dict[object, core.Accepted] = {}
-    refused: list[tuple[int, Invalid]] = []
-    for index, spec in enumerate(specs):
-        likeness = wire.likeness(spec) if in_groups else index
-        try:
-            if (like := accepted.get(likeness)) is not None:
-                like.also(index, ids.new_id(now), wire.payload(spec))
-                continue
-            new = wire.new_job(spec, namespace=who.namespace, actor=who.actor, now=now)
-        except Invalid as error:
-            refused.append((index, error))
-            continue
-        accepted[likeness] = core.Accepted.first(new, lifecycle.enqueue(new.job, actor=who.actor, now=now), index)
-    if not refused:
-        return list(accepted.values())
-    if len(specs) == 1:
-        raise refused[0][1]
-    named = "; ".join(f"jobs[{index}]: {error}" for index, error in refused[:20])
-    more = f"; and {len(refused) - 20} more" if len(refused) > 20 else ""
-    raise Invalid(f"{len(refused)} of {len(specs)} jobs are refused, so none was accepted: {named}{more}", field="jobs")
 
 
 def _refuse_full(tx: Tx, who: Principal, accepted: Sequence[core.Accepted]) -> None:

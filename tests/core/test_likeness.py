@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 from loam_lab.core import lifecycle
 from loam_lab.core.job import Held, Job, RetryPolicy, State, Succeeded, Waiting
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
-from loam_lab.server import wire
+from loam_lab.server import specs
 from loam_lab.store import rows
 
 NOW = 1_800_000_000_000
@@ -113,6 +113,6 @@ def test_specs_of_one_likeness_differ_in_payload_alone():
     assert set(OTHERS) == {field.name for field in JobSpec.desc().fields}
     assert {field.name for field in pb.Task.desc().fields} == {"engine", "name", "payload"}
     every = [JobSpec(task=TASK), JobSpec(), *(one for found in OTHERS.values() for one in found)]
-    assert len({wire.likeness(one) for one in every}) == len(every)
+    assert len({specs.likeness(one) for one in every}) == len(every)
     other = JobSpec(task=pb.Task(engine="python", name="t", payload=b'{"x": 1}'))
-    assert wire.likeness(other) == wire.likeness(JobSpec(task=TASK))
+    assert specs.likeness(other) == specs.likeness(JobSpec(task=TASK))
