@@ -106,12 +106,23 @@ class _Context(NamedTuple):
 
 async def _while_there(call: Awaitable[Message], receive: Receive) -> Message | None:
     """The reply of a call that may wait; it is given up, with None, when its sender goes."""
-    answering, leaving = asyncio.ensure_future(call), asyncio.ensure_future(receive())
+    waiting, leaving = asyncio.current_task(), asyncio.ensure_future(receive())
+    is_over = False
+
+    def give_up(gone: asyncio.Future[Any]) -> None:
+        if waiting is not None and not is_over and not gone.cancelled():
+            waiting.cancel()
+
+    leaving.add_done_callback(give_up)
     try:
-        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return answering.result() if answering.done() else None
+        return await call
+    except asyncio.CancelledError:
+        if not leaving.done() or waiting is None:
+            raise
+        waiting.uncancel()
+        return None
     finally:
-        answering.cancel()
+        is_over = True
         leaving.cancel()
 
 

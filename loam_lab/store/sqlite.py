@@ -224,7 +224,8 @@ class SqliteStore:
             return
         # Watchers are woken before callers: whoever saw the answer finds the event.
         self._on_commit(topics)
-        for answer, result in done:
+        # The last first: a worker that waited for what another brings starts before that one hears that it was taken.
+        for answer, result in reversed(done):
             answer(result)
         for refuse, reason in refused:
             refuse(reason)

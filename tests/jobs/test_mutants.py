@@ -131,8 +131,8 @@ MUTANTS = {
     ),
     "a wait that is over loses its job": (
         "server/signals.py",
-        "        return None if waits else await answer.future\n",
-        "        return None\n",
+        "        if waits:\n            parked.answer.settle(None)\n",
+        "        parked.answer.settle(None)\n",
         [PARKED],
     ),
     "an outcome leaves its tick open": (
