@@ -132,8 +132,9 @@ class Said:
 
     @property
     def result(self):
-        [found] = self.of("execute_result")
-        return found["data"]
+        found = self.of("execute_result")
+        assert len(found) == 1, self.messages
+        return found[0]["data"]
 
 
 class Kernel:
