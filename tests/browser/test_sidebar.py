@@ -182,12 +182,13 @@ def test_a_file_becomes_a_job_and_lab_says_that_it_failed(tab, lab, home):
 
 def test_a_run_view_comes_back_after_a_reload_and_by_its_link(tab, home, lab):
     [run_id] = enqueue(home.client(), ["linked"])
-    tab.command("loam:open-run", id=run_id)
     page = tab.page.locator(".jp-loam-page:visible")
-    expect(page.get_by_role("heading", name="linked")).to_be_visible()
-    page.get_by_role("button", name="Copy a link to this run").click()
-    link = tab.page.evaluate("navigator.clipboard.readText()")
-    tab.page.wait_for_timeout(1_200)  # Lab saves its layout a second after a change
+    with tab.page.expect_request(lambda asked: asked.method == "PUT" and run_id in (asked.post_data or "")) as saved:
+        tab.command("loam:open-run", id=run_id)
+        expect(page.get_by_role("heading", name="linked")).to_be_visible()
+        page.get_by_role("button", name="Copy a link to this run").click()
+        link = tab.page.evaluate("navigator.clipboard.readText()")
+    assert saved.value.response().ok  # Lab keeps its layout a second after a change
     tab.reload()
     expect(page.get_by_role("heading", name="linked")).to_be_visible()
     tab.page.goto(f"{link}&reset&token={lab.token}")
