@@ -89,7 +89,7 @@ class Lab:
         assert self._program.poll() is None, Path(self._log.name).read_text()[-2000:]
         try:
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            return bool(opener.open(f"{self.url}api/status?token={self.token}", timeout=2).status == 200)
+            return bool(opener.open(f"{self.url}api?token={self.token}", timeout=2).status == 200)
         except OSError:
             return False
 

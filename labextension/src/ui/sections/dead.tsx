@@ -2,7 +2,7 @@
 import * as React from 'react';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import { count, plain } from '../../model/words';
-import { Button, Text, When, useNow, useSignal } from '../bits';
+import { Button, Search, Text, When, useNow, useSignal } from '../bits';
 import { useFace } from '../face';
 import type { Section } from '../section';
 import { useRead, useTicks } from '../section';
@@ -50,13 +50,11 @@ function Body(): JSX.Element {
   return (
     <>
       <div className="jp-loam-filter">
-        <input
-          className="jp-loam-in"
-          type="search"
-          aria-label={trans.__('Filter dead letters by name')}
-          placeholder={trans.__('Filter by name')}
+        <Search
+          label={trans.__('Filter dead letters by name')}
+          placeholder={trans.__('Filter dead letters')}
           value={text}
-          onChange={event => setText(event.target.value)}
+          onChange={setText}
         />
       </div>
       {error ? <Text value={error} /> : null}
@@ -77,6 +75,9 @@ function Body(): JSX.Element {
               <Text value={job.task?.name ?? ''} most={120} />
             </button>
             <When className="jp-loam-sub" atMs={Number(job.finishedAtMs)} nowMs={nowMs} />
+            <span className="jp-loam-sub jp-loam-cut why">
+              <Text value={job.error} most={160} />
+            </span>
           </li>
         ))}
       </ul>

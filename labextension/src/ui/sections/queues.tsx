@@ -3,7 +3,7 @@ import * as React from 'react';
 import type { Queue } from '../../gen/loam/jobs/v1/jobs_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import type { Trans } from '../../model/words';
-import { count, whole } from '../../model/words';
+import { age, count, whole } from '../../model/words';
 import { Button, Text } from '../bits';
 import { useFace } from '../face';
 import type { Section } from '../section';
@@ -60,7 +60,7 @@ function Body(): JSX.Element {
           <span className="jp-loam-sub" title={signals(queue, trans)}>
             {queue.paused ? `${trans.__('paused')}, ` : ''}
             {trans.__('%1 wait', count(queue.waiting))}
-            {queue.waiting ? `, ${whole(Number(queue.oldestWaitingMs))}` : ''}
+            {queue.waiting && !queue.paused ? `, ${age(0, Number(queue.oldestWaitingMs))}` : ''}
           </span>
           {loam.canWrite ? (
             <Button
