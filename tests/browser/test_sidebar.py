@@ -152,12 +152,20 @@ def test_dead_letters_are_redriven_selected_and_all_of_a_filter_after_the_count(
 
 
 def test_a_queue_is_paused_and_resumed(tab, home):
-    enqueue(home.client(), ["waits"], queue="slow lane".replace(" ", "-"))
+    [waits] = enqueue(home.client(), ["waits"], queue="slow-lane")
     tab.sidebar()
     section = tab.page.get_by_role("region", name="Queues")
     section.get_by_role("button", name="Pause queue slow-lane").click()
     expect(section).to_contain_text("paused")
     assert home.client().queues(api.QueuesRequest(names=["slow-lane"])).queues[0].paused
+    # Its run says what it waits for, and mends it.
+    tab.command("loam:open-run", id=waits)
+    page = tab.page.locator(".jp-loam-page:visible")
+    expect(page).to_contain_text("the queue slow-lane is paused")
+    assert serious(tab.page) == []
+    page.get_by_role("button", name="Resume the queue").click()
+    expect(page).not_to_contain_text("is paused")
+    section.get_by_role("button", name="Pause queue slow-lane").click()
     section.get_by_role("button", name="Resume queue slow-lane").click()
     expect(section.get_by_role("button", name="Pause queue slow-lane")).to_be_visible()
 
@@ -276,6 +284,11 @@ def test_a_server_that_is_ended_leaves_a_banner_and_comes_back(tab, home):
     banner = tab.page.locator("#loam-runs").get_by_role("alert")
     expect(banner).to_contain_text("Server not reachable")
     expect(tab.row(run_id)).to_be_visible()
+    # What was read stays, once, in grey: no section repeats what the banner says.
+    sections = tab.page.locator("#loam-runs .jp-loam-secs")
+    expect(sections.get_by_role("region", name="Queues")).to_contain_text("nobody")
+    expect(sections).not_to_contain_text("is not running")
+    assert serious(tab.page) == []
     expect(tab.page.locator("#jp-main-statusbar")).to_contain_text("not reachable")
     banner.get_by_role("button", name="Retry now").click()
     expect(banner).to_have_count(0)

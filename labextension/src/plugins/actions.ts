@@ -175,6 +175,8 @@ export function makeActions(
     setPaused: (queue, paused) =>
       attempt(trans.__('The queue is unchanged'), async () => {
         await loam.call(Jobs.method.setQueue, { name: queue, paused });
+        // No event tells it: the other views of queues read again.
+        loam.changed.emit('counts');
       }),
     startServer: () =>
       attempt(trans.__('The loam server does not start'), async () => {

@@ -113,7 +113,7 @@ export function RunList(): JSX.Element {
     <div
       ref={scroller}
       className="jp-loam-list"
-      role="listbox"
+      role={jobs.length ? 'listbox' : 'group'}
       aria-label={trans.__('Runs')}
       tabIndex={0}
       aria-activedescendant={activeAt >= 0 ? `${prefix}${loam.active}` : undefined}
@@ -177,7 +177,7 @@ export function RunList(): JSX.Element {
           </div>
         ))}
       </div>
-      {loam.error && !jobs.length ? (
+      {loam.error && !jobs.length && loam.server.kind !== 'lost' ? (
         <div className="jp-loam-notice bad" role="presentation">
           <Text value={loam.error} />
         </div>

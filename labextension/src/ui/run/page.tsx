@@ -19,6 +19,7 @@ import { Code } from './code';
 import { ErrorBlock } from './error';
 import { Facts } from './facts';
 import { LogView } from './log';
+import { Waits } from './waits';
 
 export function RunPage(props: { run: Followed }): JSX.Element {
   const { run } = props;
@@ -31,7 +32,7 @@ export function RunPage(props: { run: Followed }): JSX.Element {
     return (
       <article className="jp-loam-page">
         <Banner />
-        {run.error ? (
+        {run.error && loam.server.kind !== 'lost' ? (
           <div className="jp-loam-notice bad" role="alert">
             <span>
               {run.isUnknown ? trans.__('This server knows no such run. It may have been deleted, or the link is of another server.') : ''}{' '}
@@ -63,6 +64,7 @@ export function RunPage(props: { run: Followed }): JSX.Element {
         {wordIn(trans, word)}
       </p>
       {fraction === undefined ? null : <Bar fraction={fraction} label={trans.__('progress')} />}
+      {word === 'queued' ? <Waits job={job} /> : null}
       <ErrorBlock job={job} detail={detail} />
       <div className="jp-loam-two">
         <div>

@@ -5,7 +5,7 @@ import { count, plain } from '../../model/words';
 import { Button, Search, Text, When, useNow, useSignal } from '../bits';
 import { useFace } from '../face';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { Note, useRead, useTicks } from '../section';
 
 const MOST = 50;
 
@@ -57,7 +57,11 @@ function Body(): JSX.Element {
           onChange={setText}
         />
       </div>
-      {error ? <Text value={error} /> : null}
+      {error ? (
+        <Note>
+          <Text value={error} />
+        </Note>
+      ) : null}
       <ul className="jp-loam-plain">
         {jobs.map(job => (
           <li key={job.id} className="jp-loam-line dead">
@@ -82,10 +86,7 @@ function Body(): JSX.Element {
         ))}
       </ul>
       {value?.next ? (
-        <div className="jp-loam-line">
-          <span />
-          <span className="jp-loam-sub">{trans.__('%1 shown, more exist', String(MOST))}</span>
-        </div>
+        <Note>{trans.__('%1 shown, more exist', String(MOST))}</Note>
       ) : null}
       {loam.canWrite && jobs.length ? (
         <div className="jp-loam-chips">

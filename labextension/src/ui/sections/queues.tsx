@@ -7,7 +7,7 @@ import { age, count, whole } from '../../model/words';
 import { Button, Text } from '../bits';
 import { useFace } from '../face';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { Note, useRead, useTicks } from '../section';
 
 const HISTORY = 60;
 /** What waited at each look, newest last; drawn as a line. */
@@ -43,10 +43,9 @@ function Body(): JSX.Element {
   }, `${ticks}/${changes}`);
   if (error) {
     return (
-      <div className="jp-loam-line">
-        <span />
+      <Note>
         <Text value={error} />
-      </div>
+      </Note>
     );
   }
   return (

@@ -13,7 +13,7 @@ import { useChanges } from '../schedule/changes';
 import { Closed } from '../schedule/closed';
 import { nextOf, scheduleWordIn } from '../schedule/words';
 import type { Section } from '../section';
-import { useRead } from '../section';
+import { Note, useRead } from '../section';
 
 const MOST = 100;
 const SOON_MS = 90_000;
@@ -64,12 +64,7 @@ function Body(): JSX.Element {
   };
   if (error || (!all.length && !text)) {
     const nothing = trans.__('None yet. "Schedule…" in a notebook\'s toolbar makes one.');
-    return (
-      <div className="jp-loam-line">
-        <span />
-        <span className="jp-loam-sub jp-loam-wraps">{error ? <Text value={error} /> : value ? nothing : '…'}</span>
-      </div>
-    );
+    return <Note>{error ? <Text value={error} /> : value ? nothing : '…'}</Note>;
   }
   return (
     <>
@@ -105,14 +100,11 @@ function Body(): JSX.Element {
           />
         ))}
       </div>
-      {value?.next ? <div className="jp-loam-line jp-loam-sub">{trans.__('%1 shown, more exist', count(all.length))}</div> : null}
+      {value?.next ? <Note>{trans.__('%1 shown, more exist', count(all.length))}</Note> : null}
       {active ? <Acts one={active} /> : null}
-      <div className="jp-loam-line">
-        <span />
-        <span className="jp-loam-sub jp-loam-wraps">
-          <Closed />
-        </span>
-      </div>
+      <Note>
+        <Closed />
+      </Note>
     </>
   );
 }

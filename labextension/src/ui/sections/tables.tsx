@@ -7,7 +7,7 @@ import { Icon, Text, When, useNow } from '../bits';
 import { useFace } from '../face';
 import { onKeys } from '../keys';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { Note, useRead, useTicks } from '../section';
 
 const MOST = 500;
 
@@ -48,12 +48,7 @@ function Body(): JSX.Element {
     node.table ? actions.openTable(`${node.space}.${node.table.name}`) : setOpen(node.space, closed.has(node.space));
   if (error || !nodes.length) {
     const nothing = value?.state === 'stopped' ? trans.__('The catalog starts with the first run.') : trans.__('No tables yet.');
-    return (
-      <div className="jp-loam-line">
-        <span />
-        <span className="jp-loam-sub">{error ? <Text value={error} /> : value ? nothing : '…'}</span>
-      </div>
-    );
+    return <Note>{error ? <Text value={error} /> : value ? nothing : '…'}</Note>;
   }
   const node = nodes[here];
   const moves: Record<string, () => void> = {
@@ -100,7 +95,7 @@ function Body(): JSX.Element {
           )}
         </div>
       ))}
-      {nodes.length > MOST ? <div className="jp-loam-sub">{trans.__('%1 shown, more exist', String(MOST))}</div> : null}
+      {nodes.length > MOST ? <Note>{trans.__('%1 shown, more exist', String(MOST))}</Note> : null}
     </div>
   );
 }
