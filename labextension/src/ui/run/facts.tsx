@@ -150,12 +150,20 @@ function Where({ job, detail, payload }: Props): JSX.Element {
           .map(([name, value]) => (
             <React.Fragment key={name}>
               <dt>{name}</dt>
-              <dd title={value}>
-                <Text value={value} most={200} />
-              </dd>
+              <dd title={value}>{breakable(value)}</dd>
             </React.Fragment>
           ))}
       </dl>
     </>
   );
+}
+
+/** A path breaks behind a slash, where it must. */
+function breakable(value: string): React.ReactNode[] {
+  return value.slice(0, 1_000).split(/(?<=\/)/).map((part, place) => (
+    <React.Fragment key={place}>
+      <Text value={part} most={200} />
+      <wbr />
+    </React.Fragment>
+  ));
 }
