@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from loam_lab import config, embedded, errors
-from loam_lab.transport import CALL_MS, as_ours, hello_request, is_of_the_wire, raw_client, request_id
+from loam_lab.transport import CALL_MS, Client, as_ours, hello_request, is_of_the_wire, request_id
 
 if TYPE_CHECKING:
     from loam_lab.rpc.loam.jobs.v1 import schedules_pb as schedules
@@ -224,6 +224,10 @@ class Jobs:
         except (ConnectError, OSError) as error:
             raise as_ours(error) from None
 
+    def prepare_watch(self) -> None:
+        """Load what `watch` needs now, for whoever would be held up by it later."""
+        getattr(self._client, "streams", None)
+
     def _call(self, operation: str, request: Any, timeout_ms: int, *, again: bool = True) -> Any:
         if hasattr(request, "request_id") and not request.request_id:
             request.request_id = request_id()
@@ -251,11 +255,10 @@ class Jobs:
             raise as_ours(error) from None
 
 
-def connect(settings: config.Config | None = None, *, name: str = "", start: bool = True, stays: bool = True) -> Jobs:
+def connect(settings: config.Config | None = None, *, name: str = "", start: bool = True) -> Jobs:
     """A client of the server that the settings name; the embedded one is started if need be.
 
-    `name` tells the server who holds it open (a kernel, a worker, a command). `stays` is False for a command that asks
-    once and leaves: its client is there sooner, but cannot watch.
+    `name` tells the server who holds it open (a kernel, a worker, a command).
 
     Raises:
         Unavailable: no server answers, and none is to be started or it does not come up.
@@ -265,8 +268,7 @@ def connect(settings: config.Config | None = None, *, name: str = "", start: boo
     settings = settings or config.load()
     name = name or f"client-{os.getpid()}"
     if settings.url:
-        client = raw_client(settings.url, stays=stays)
-        jobs = Jobs(client, token=settings.token, name=name)
+        jobs = Jobs(Client(settings.url), token=settings.token, name=name)
         try:
             jobs.hello()
         except errors.Unavailable as error:
@@ -277,7 +279,7 @@ def connect(settings: config.Config | None = None, *, name: str = "", start: boo
         return jobs
 
     def find() -> tuple[Any, str]:
-        return embedded.find(settings, start=start, stays=stays)
+        return embedded.find(settings, start=start)
 
     client, token = find()
     return Jobs(client, token=token, name=name, find_again=find)

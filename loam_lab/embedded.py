@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from loam_lab import config, errors
-from loam_lab.transport import CALL_MS, as_ours, hello_request, raw_client, request_id
+from loam_lab.transport import CALL_MS, Client, as_ours, hello_request, request_id
 from loam_lab.version import __version__
 
 _START_S = 20.0
@@ -86,8 +86,8 @@ def lock_is_free(home: Path) -> bool:
     return True
 
 
-def find(settings: config.Config, *, start: bool, stays: bool) -> tuple[Any, str]:
-    found = _answering(settings.home, stays=stays)
+def find(settings: config.Config, *, start: bool) -> tuple[Any, str]:
+    found = _answering(settings.home)
     if found:
         return found
     _refuse_other_host(settings.home)
@@ -97,7 +97,7 @@ def find(settings: config.Config, *, start: bool, stays: bool) -> tuple[Any, str
     program = _start_server(settings)
     end = time.monotonic() + _START_S
     while time.monotonic() < end:
-        found = _answering(settings.home, stays=stays)
+        found = _answering(settings.home)
         if found:
             return found
         # Another client may have started one at the same time: its server holds the lock, ours leaves with 3.
@@ -112,12 +112,12 @@ def find(settings: config.Config, *, start: bool, stays: bool) -> tuple[Any, str
     )
 
 
-def _answering(home: Path, *, stays: bool) -> tuple[Any, str] | None:
+def _answering(home: Path) -> tuple[Any, str] | None:
     found, record = address(home), server_record(home)
     if found is None or record is None:
         return None
     url, token = found
-    client = raw_client(url, stays=stays)
+    client = Client(url)
     headers = {"authorization": f"Bearer {token}"}
     try:
         theirs = client.hello(hello_request(), headers=headers, timeout_ms=5_000).version

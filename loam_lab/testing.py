@@ -14,6 +14,7 @@ from loam_lab.server.commits import FindLog
 from loam_lab.server.jobs import LocalJobs
 from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
+from loam_lab.server.tidy import Tidy
 from loam_lab.store import retention
 from loam_lab.store.records import EngineSession
 from loam_lab.store.sqlite import SqliteStore
@@ -42,8 +43,8 @@ class Clock:
 class Lab:
     """A server without a socket: real store, real service, a clock of its own. Close it at the end.
 
-    `jobs` is a client; `step()` lets the scheduler do what is due now. `quiet` stands for the engine's answer: which
-    sessions were asked to stop, and whether they did.
+    `jobs` is a client; `step()` lets the scheduler do what is due now, `tidy()` takes away what has had its time.
+    `quiet` stands for the engine's answer: which sessions were asked to stop, and whether they did.
     """
 
     def __init__(
@@ -91,8 +92,13 @@ class Lab:
             commits=self.service.commits,
             lease_ms=lease_ms,
             sweep_ms=5_000,
+            forget_blobs=lambda hashes: blobs.forget(self.blobs, hashes),
+        )
+        self.tidy = Tidy(
+            self.store,
             keep=keep,
             forget_blobs=lambda hashes: blobs.forget(self.blobs, hashes),
+            rest=lambda seconds: None,
         )
         self.jobs = self.client()
 

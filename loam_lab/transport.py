@@ -1,6 +1,6 @@
 """How a call travels: a client for an address, and what comes back as our own errors.
 
-The generated client takes a quarter of a second to import, so it is imported when one is made.
+The generated client takes a quarter of a second to import, so it is imported when something is watched.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import hashlib
 import hmac
 import os
 import time
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -37,16 +39,32 @@ _BY_CODE = {
 }
 
 
-def raw_client(url: str, *, stays: bool = True) -> Any:
-    """The generated client, without compression and tracing: the other end is on this machine or near."""
-    if not stays:
-        return UnaryClient(url)
-    from pyqwest import SyncClient, SyncHTTPTransport
+class Client(UnaryClient):
+    """Every operation of the contract by its name: the unary ones in the calling thread, Watch by the generated client.
 
-    from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
+    Without compression and tracing: the other end is on this machine or near.
+    """
 
-    transport = SyncHTTPTransport(enable_otel=False)
-    return JobsClientSync(url, send_compression=None, accept_compression=(), http_client=SyncClient(transport))
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._address = url
+
+    @cached_property
+    def streams(self) -> Any:
+        """The generated client; made when first asked for."""
+        from pyqwest import SyncClient, SyncHTTPTransport
+
+        from loam_lab.rpc.loam.jobs.v1.service_connect import JobsClientSync
+
+        http = SyncClient(SyncHTTPTransport(enable_otel=False))
+        return JobsClientSync(self._address, send_compression=None, accept_compression=(), http_client=http)
+
+    def watch(
+        self, request: api.WatchRequest, *, headers: Mapping[str, str], timeout_ms: int | None
+    ) -> Iterator[api.WatchResponse]:
+        """The stream of a Watch."""
+        found: Iterator[api.WatchResponse] = self.streams.watch(request, headers=headers, timeout_ms=timeout_ms)
+        return found
 
 
 def hello_request() -> api.HelloRequest:
@@ -83,16 +101,8 @@ def as_ours(error: BaseException) -> errors.LoamError:
     if kind is None and code == "deadline_exceeded":
         return errors.Unavailable(f"the loam server failed: {message}")
     if kind is errors.Invalid:
-        return errors.Invalid(message, field=_field(error))
+        return errors.Invalid(message, field=getattr(error, "field", ""))
     return kind(message) if kind else errors.LoamError(message)
-
-
-def _field(error: BaseException) -> str:
-    """Which field an error of the generated client is about; "" where it does not say."""
-    from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
-
-    said = [detail.value(pb.InvalidField) for detail in getattr(error, "details", ())]
-    return next((one.field for one in said if one is not None), "")
 
 
 def request_id() -> str:

@@ -28,7 +28,7 @@ _ENDED_STATES = ["cancelled", "failed", "succeeded"]
 def retry(jobs: Any, run_id: str, params: tuple[str, ...], wait: bool, as_json: bool) -> None:
     """Run once more what has ended: a new run that names the old one, which keeps its outcome."""
     given = submission.read_params(params)
-    client: Jobs = jobs(stays=wait)
+    client: Jobs = jobs()
     payload = _with_params(client, run_id, given) if given else b""
     new_id = client.retry(api.RetryRequest(job_id=run_id, payload=payload)).job_id
     if not wait:

@@ -141,7 +141,7 @@ def shared(settings: config.Config) -> Iterator[Finding]:
     from loam_lab import connect
 
     try:
-        said = connect.connect(settings, name=f"command-{os.getpid()}", start=False, stays=False).hello()
+        said = connect.connect(settings, name=f"command-{os.getpid()}", start=False).hello()
     except LoamError as error:
         yield wrong("server", f"{settings.url}: {error}", "check LOAM_URL and LOAM_TOKEN")
         return

@@ -118,7 +118,7 @@ def say_hello(at: Path, record: dict[str, Any]) -> Any:
     """
     try:
         token = (at / "token").read_text(encoding="ascii").strip()
-        client = transport.raw_client(str(record["url"]), stays=False)
+        client = transport.Client(str(record["url"]))
         headers = {"authorization": f"Bearer {token}", "loam-client": f"command-{os.getpid()}"}
         return client.hello(transport.hello_request(), headers=headers, timeout_ms=_HELLO_MS)
     except Exception as error:

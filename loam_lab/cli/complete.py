@@ -35,7 +35,7 @@ def _client(context: click.Context) -> Any:
     from loam_lab import config, connect
 
     settings = config.load({"home": root.params.get("home")})
-    return connect.connect(settings, name=f"command-{os.getpid()}", start=False, stays=False)
+    return connect.connect(settings, name=f"command-{os.getpid()}", start=False)
 
 
 def _listed(client: Any, incomplete: str, **which: Any) -> list[CompletionItem]:

@@ -32,7 +32,7 @@ def watch(jobs: Any, run_id: str, as_json: bool) -> None:
     Its output goes to standard output and error, what happens to it to standard error. Ctrl-C ends the watching, not
     the run.
     """
-    client: Jobs = jobs(stays=True)
+    client: Jobs = jobs()
     found = follow(client, full_id(client, run_id), _tell_json if as_json else tell)
     if as_json:
         out.print_json_line({"end": out.record(found)})
@@ -50,7 +50,7 @@ def watch(jobs: Any, run_id: str, as_json: bool) -> None:
 @click.pass_obj
 def result(jobs: Any, run_id: str, wait: bool, as_json: bool) -> None:
     """Print the result of a run as JSON; exit as the run did."""
-    client: Jobs = jobs(stays=wait)
+    client: Jobs = jobs()
     found = client.get(api.GetRequest(job_id=run_id))
     if wait and not has_ended(found):
         found = follow(client, full_id(client, run_id), lambda reply: None)

@@ -117,10 +117,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
 def connector(flags: dict[str, Any]) -> Callable[..., Any]:
     """What commands call to get a client: nothing is connected before one needs it."""
 
-    def jobs(*, start: bool = True, stays: bool = False) -> Any:
+    def jobs(*, start: bool = True) -> Any:
         from loam_lab import connect
 
-        return connect.connect(config.load(flags), name=f"command-{_command()}", start=start, stays=stays)
+        return connect.connect(config.load(flags), name=f"command-{_command()}", start=start)
 
     jobs.flags = flags  # type: ignore[attr-defined]
     return jobs

@@ -85,7 +85,7 @@ def submit(
     if file.suffix != notebooks.SUFFIX and (kernel or cwd or cell_timeout):
         raise Invalid("--kernel, --cwd and --cell-timeout are for notebooks (.ipynb). Leave them out", field="FILE")
     spec = spec_of(file, submission.Options(**options), kernel=kernel, cwd=cwd, cell_timeout_s=cell_timeout)
-    client: Jobs = jobs(stays=wait)
+    client: Jobs = jobs()
     [run_id] = client.enqueue(api.EnqueueRequest(jobs=[spec])).job_ids
     if not wait:
         if as_json:

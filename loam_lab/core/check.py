@@ -64,12 +64,21 @@ def json_text(value: bytes, *, field: str, most: int = MAX_PAYLOAD_BYTES, kind: 
             f"{field} has {len(value):,} bytes; at most {most:,}. Pass a path or a table instead", field=field
         )
     try:
-        parsed = _DECODER.decode(str(value, "utf-8"))
+        parsed = _parsed(str(value, "utf-8"))
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{field} is not JSON: {error or 'nested too deeply'}", field=field) from None
     if not isinstance(parsed, kind):
         raise Invalid(f"{field} must be a JSON {'object' if kind is dict else kind.__name__}", field=field)
     return parsed
+
+
+def _parsed(text: str) -> Any:
+    # What `decode` does, without its two looks for spaces around; where there are some, it is asked.
+    try:
+        parsed, end = _DECODER.raw_decode(text)
+    except ValueError:
+        return _DECODER.decode(text)
+    return parsed if end == len(text) else _DECODER.decode(text)
 
 
 def parameters(values: dict[str, Any], *, field: str = "params") -> dict[str, Any]:

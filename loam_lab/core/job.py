@@ -322,3 +322,27 @@ class NewJob(NamedTuple):
         """What a repeated key must agree with: the task and its payload."""
         parts = (self.engine.encode(), self.name.encode(), self.payload)
         return hashlib.sha256(b"\0".join(parts)).digest()
+
+
+class Accepted(NamedTuple):
+    """Jobs that were accepted by one decision: `change` was decided for `new`, the others differ in id and payload.
+
+    `places` are theirs in the call that brought them: the jobs of a call get their seqs in that order.
+    """
+
+    new: NewJob
+    change: Change
+    places: list[int]
+    ids: list[str]
+    payloads: list[bytes]
+
+    @classmethod
+    def first(cls, new: NewJob, change: Change, place: int = 0) -> Accepted:
+        """The first of its kind, or the only one."""
+        return cls(new, change, [place], [new.job.id], [new.payload])
+
+    def also(self, place: int, job_id: str, payload: bytes) -> None:
+        """One more of the same kind."""
+        self.places.append(place)
+        self.ids.append(job_id)
+        self.payloads.append(payload)

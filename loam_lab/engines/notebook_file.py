@@ -63,6 +63,20 @@ def checked_kernel(notebook: Any, asked: str, *, name: str) -> str:
     return wanted
 
 
+# Languages that parameters can be written in, and what papermill calls them.
+TRANSLATED = {
+    "python": "python",
+    "r": "R",
+    "scala": "scala",
+    "julia": "julia",
+    "matlab": "matlab",
+    "bash": "bash",
+    "c#": ".net-csharp",
+    "f#": ".net-fsharp",
+    "powershell": ".net-powershell",
+}
+
+
 def language_of(notebook: Any) -> str:
     """The language of its cells."""
     spec = notebook.metadata.get("kernelspec", {})
@@ -94,8 +108,21 @@ def checked_params(notebook: Any, given: dict[str, Any], *, texts: bool = False)
     if language_of(notebook) != "python":
         if parameters_cell(notebook) is None:
             raise Invalid("the notebook takes no parameters: no cell is tagged `parameters`", field="params")
+        translated(language_of(notebook))
         return given  # the cells of other languages are not parsed
     return parameters.fitting(declared(notebook), given, texts=texts)
+
+
+def translated(language: str) -> str:
+    """What papermill calls a language.
+
+    Raises:
+        Invalid: it writes no values in it.
+    """
+    if language not in TRANSLATED:
+        known = ", ".join(sorted(TRANSLATED))
+        raise Invalid(f"parameters cannot be written in {language!r}; they can in: {known}", field="params")
+    return TRANSLATED[language]
 
 
 def check_kernel(name: str) -> str:

@@ -25,6 +25,7 @@ from papermill.parameterize import parameterize_notebook
 
 from loam_lab.engines import formats, literals, notebook_file, parameters
 from loam_lab.engines.base import Progress, Result, RunError
+from loam_lab.errors import Invalid
 
 EXECUTED = "executed.ipynb"
 TIME_LIMIT = "TimeLimit"
@@ -230,8 +231,10 @@ def run(
     notebook.metadata.setdefault("papermill", {})
     for cell in notebook.cells:  # papermill expects these
         cell.metadata.setdefault("tags", [])
-    if params:
-        notebook = parameterized(notebook, params, kernel=name, language=language)
+    try:
+        notebook = parameterized(notebook, params, kernel=name, language=language) if params else notebook
+    except Invalid as error:
+        return Result.failed(RunError("Invalid", str(error)))
     saves = Saves(notebook, folder / EXECUTED, heard.saved)
     client = Client(
         saves,
@@ -262,11 +265,12 @@ def parameterized(notebook: Any, params: Mapping[str, Any], *, kernel: str, lang
     """The notebook with a cell of these parameters behind its parameters cell, as literals of its language.
 
     Raises:
-        Invalid: a name is not declared, or a value does not fit.
+        Invalid: a name is not declared, a value does not fit, or nothing can be written in the language.
     """
     known = notebook_file.checked_params(notebook, dict(params))
     given = {key: parameters.to_python(value) for key, value in known.items()}
-    fresh = parameterize_notebook(notebook, given, kernel_name=kernel, language=language)
+    called = notebook_file.translated(language)
+    fresh = parameterize_notebook(notebook, given, kernel_name=kernel, language=called)
     fresh.metadata.papermill["parameters"] = json.loads(json.dumps(given, default=str))
     return fresh
 

@@ -65,7 +65,7 @@ class Kernel:
             if self._jobs is not None:
                 return self._jobs
         try:
-            return connect.connect(config.load(), name=self.name, start=False, stays=False)
+            return connect.connect(config.load(), name=self.name, start=False)
         except errors.LoamError:
             return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
 from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
 from loam_lab.server.signals import Answer, Deadline
+from loam_lab.server.unary import Short
+from loam_lab.store.sqlite import Operation
 from loam_lab.store.write import Tx
 
 log = logging.getLogger("loam.server")
@@ -30,16 +33,22 @@ R = TypeVar("R")
 M = TypeVar("M", bound=Message)
 _KEEPALIVE_S = 15.0
 _READ_MAX_BYTES = 64 * 1024 * 1024
+_LITTLE = 50  # jobs: some milliseconds
+_SLOW_S = 0.01  # a disk that takes so long holds the loop up for a twentieth of the time at most
+_REST = 20
+_FEW = 2  # requests: of more, the next ones are read while these are committed
 
 
 def application(jobs: LocalJobs, presence: Presence | None = None, *, threads: int = 32) -> Any:
     """The ASGI app of a service. JSON from people is read strictly: an unknown field is refused, by name."""
-    return JobsASGIApplication(
-        _AsyncJobs(jobs, presence or Presence(), threads),  # type: ignore[arg-type]
+    service = _AsyncJobs(jobs, presence or Presence(), threads)
+    generated = JobsASGIApplication(
+        service,  # type: ignore[arg-type]
         read_max_bytes=_READ_MAX_BYTES,
         compressions=(),
         codecs=[proto_binary_codec(), _JsonOfPeople()],
     )
+    return Short(service, generated, most_bytes=_READ_MAX_BYTES)
 
 
 class _JsonOfPeople(Codec[Message, Any]):
@@ -79,6 +88,8 @@ class _AsyncJobs:
         self._jobs = jobs
         self._presence = presence
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="loam-call")
+        self._gathered: list[tuple[Operation, int]] = []
+        self._here_after = 0.0
 
     def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
         operation = _operation(self._jobs, name)
@@ -93,7 +104,7 @@ class _AsyncJobs:
         """At once, but where an engine must be started first."""
         if request.lease_to is not None and request.lease_to.engine:
             return await self._call(self._jobs.enqueue, request, ctx)  # type: ignore[no-any-return]
-        return await self._write(self._jobs.accepting, request, ctx)
+        return await self._write(self._jobs.accepting, request, ctx, weight=len(request.jobs))
 
     async def lease(self, request: api.LeaseRequest, ctx: Context) -> api.LeaseResponse:
         """A waiting Lease holds no thread, and is answered by the transaction that brings it a job."""
@@ -102,8 +113,8 @@ class _AsyncJobs:
             topics = self._jobs.lease_topics(request, ctx)
         while True:
             seen, seen_room = self._jobs.signals.seen(topics), self._jobs.signals.seen([*topics, *ROOM])
-            reply = await self._write(self._jobs.leasing, request, ctx)
-            if reply.leases or not left.left:
+            reply = await self._write(self._jobs.leasing, request, ctx, weight=request.limit)
+            if reply.leases or reply.tasks or not left.left:
                 return reply
             held = await self._call(self._jobs.held_up, request, ctx)
             if held.by_a_limit:
@@ -111,17 +122,17 @@ class _AsyncJobs:
             else:
                 with _in_words():
                     found = await self._jobs.signals.park(topics, seen, left.left, self._jobs.leasing(request, ctx))
-                if found is not None and (reply := found.take()).leases:
-                    return reply
+                    if found is not None and ((reply := found.take()).leases or reply.tasks):
+                        return reply
 
     async def extend(self, request: api.ExtendRequest, ctx: Context) -> api.ExtendResponse:
         """At once."""
-        return await self._write(self._jobs.extending, request, ctx)
+        return await self._write(self._jobs.extending, request, ctx, weight=len(request.tokens))
 
     async def complete(self, request: api.CompleteRequest, ctx: Context) -> api.CompleteResponse:
         """At once, but where the catalog must be asked first."""
         try:
-            return await self._write(self._jobs.completing, request, ctx)
+            return await self._write(self._jobs.completing, request, ctx, weight=len(request.completions))
         except LogUnread:
             return await self._call(self._jobs.complete, request, ctx)  # type: ignore[no-any-return]
 
@@ -142,18 +153,38 @@ class _AsyncJobs:
                     yield reply
 
     async def _write(
-        self, prepare: Callable[[R, Context], Callable[[Tx], M | Reply[M]]], request: R, ctx: Context
+        self, prepare: Callable[[R, Context], Callable[[Tx], M | Reply[M]]], request: R, ctx: Context, *, weight: int
     ) -> M:
-        """Check a request here, leave its operation to the store's writer, and go on when it is committed.
-
-        No thread is waited for in between: a call costs two changes of threads less.
-        """
+        """Check a request and go on when its operation is committed; `weight` is how many jobs it is about."""
         self._presence.called(_client(ctx))
         answer = Answer()
         with _in_words():
-            self._jobs.store.submit(prepare(request, ctx), answer.settle, answer.refuse)
+            self._gathered.append(((prepare(request, ctx), answer.settle, answer.refuse), weight))
+            if len(self._gathered) == 1:
+                asyncio.get_running_loop().call_soon(self._commit)
             reply: M | Reply[M] = await answer.future
             return reply.take() if isinstance(reply, Reply) else reply
+
+    def _commit(self) -> None:
+        """Commit what the requests of this turn of the loop brought: a little of it here and at once.
+
+        A change of threads costs as much as a small operation (decisions/0009). Much, or beside other work, goes to the
+        store's writer, so that the loop goes on; all does for a while after a slow commit.
+        """
+        gathered, self._gathered = self._gathered, []
+        work = [operation for operation, _ in gathered]
+        is_little = len(gathered) <= _FEW and sum(weight for _, weight in gathered) <= _LITTLE
+        begun = time.monotonic()
+        if is_little and begun >= self._here_after and self._jobs.store.commit_here(work):
+            ended = time.monotonic()
+            if ended - begun > _SLOW_S:
+                self._here_after = ended + _REST * (ended - begun)
+            return
+        for operation, answer, refuse in work:
+            try:
+                self._jobs.store.submit(operation, answer, refuse)
+            except LoamError as error:
+                refuse(error)
 
     async def _call(self, operation: Callable[..., Any], request: Any, ctx: Any, *more: Any) -> Any:
         self._presence.called(_client(ctx))

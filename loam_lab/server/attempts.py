@@ -141,7 +141,8 @@ class Attempts(Calls):
             granted = self._lease(tx, who, request.next) if request.next is not None else []
             return api.CompleteResponse(results=[results[n] for n in range(len(tokens))]), granted
 
-        return self._repeatable(who, request, record, api.CompleteResponse)
+        in_short = request.next is not None and request.next.in_short
+        return self._repeatable(who, request, record, api.CompleteResponse, in_short=in_short)
 
     def lease_now(self, request: api.LeaseRequest, ctx: Context, /) -> api.LeaseResponse:
         """Hand out what is ready, without waiting."""
@@ -157,6 +158,7 @@ class Attempts(Calls):
             lambda tx: (api.LeaseResponse(), self._lease(tx, who, request)),
             api.LeaseResponse,
             keeps=bool,  # work that was not there is asked for again and again
+            in_short=request.in_short,
         )
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[Granted]:

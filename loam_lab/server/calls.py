@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -47,16 +48,22 @@ class Granted(NamedTuple):
 class Reply(Generic[M]):
     """An answer whose leases become messages when it is taken: not in the store's writer, which is free sooner."""
 
-    def __init__(self, message: M, granted: Sequence[Granted], lease: Callable[[Granted], pb.Lease]) -> None:
-        self._message = message
+    def __init__(
+        self, message: M, granted: Sequence[Granted], lease: Callable[[Granted], pb.Lease], *, in_short: bool
+    ) -> None:
+        self._message: Any = message
         self._granted = granted
         self._lease = lease
+        self._in_short = in_short
 
     def take(self) -> M:
         """The message, complete."""
+        if self._in_short:
+            self._message.tasks = [wire.task_lease(*one) for one in self._granted if one.body.engine == tasks.ENGINE]
+            self._granted = [one for one in self._granted if one.body.engine != tasks.ENGINE]
         if self._granted:
             self._message.leases = list(map(self._lease, self._granted))
-        return self._message
+        return self._message  # type: ignore[no-any-return]
 
 
 class Calls:
@@ -101,6 +108,7 @@ class Calls:
         reply: type[M],
         *,
         keeps: Callable[[Sequence[Granted]], bool] = lambda granted: True,
+        in_short: bool = False,
     ) -> Callable[[Tx], Reply[M]]:
         """The operation of a request that may come again: a repeat gets the first answer that it `keeps`.
 
@@ -117,18 +125,18 @@ class Calls:
                         f"request_id {request_id!r} was used for another request; use a new one", field="request_id"
                     )
                 before = self._granted_before(tx, who, json.loads(found[2])) if found[2] else ()
-                return Reply(reply.from_binary(found[1]), before, self._lease_message)
+                return Reply(reply.from_binary(found[1]), before, self._lease_message, in_short=in_short)
             answer, granted = operation(tx)
             if keeps(granted):
                 named = json.dumps(_named(granted)) if granted else ""
                 tx.save_request(who.namespace, request_id, digest, answer.to_binary(), named)
-            return Reply(answer, granted, self._lease_message)
+            return Reply(answer, granted, self._lease_message, in_short=in_short)
 
         return run
 
     def _granted_before(self, tx: Tx, who: Principal, kept: dict[str, Any]) -> list[Granted]:
         """The leases of a first answer as they were then; those of jobs that were deleted since are left out."""
-        jobs = tx.jobs(who.namespace, [job_id for job_id, _, _ in kept["jobs"]])
+        jobs = tx.jobs(who.namespace, [job_id for _, _, ids in kept["jobs"] for job_id in ids])
         bodies = tx.bodies(job.seq for job in jobs.values())
         then = {
             "lease_until": kept["until"],
@@ -138,7 +146,8 @@ class Calls:
         }
         return [
             Granted(job, job.but(epoch=epoch, attempts=attempts, **then), bodies[job.seq])
-            for job_id, epoch, attempts in kept["jobs"]
+            for epoch, attempts, ids in kept["jobs"]
+            for job_id in ids
             if (job := jobs.get(job_id)) is not None
         ]
 
@@ -146,7 +155,7 @@ class Calls:
         """A lease as its holder gets it; the engine session of an attempt is a secret, and tasks have none."""
         job, leased, body = granted
         if body.engine == tasks.ENGINE:
-            return wire.task_lease(job, leased, body)
+            return wire.lease_of_task(job, leased, body)
         return wire.lease(job, leased, body, session=ids.session_id(self._session_secret, job.id, leased.epoch))
 
 
@@ -159,7 +168,9 @@ def batch(count: int, *, field: str, least: int = 0) -> None:
 def _named(granted: Sequence[Granted]) -> dict[str, Any]:
     """What of leases that were given together is not in the store already, or may change there."""
     first = granted[0].leased
-    named = [(job.id, leased.epoch, leased.attempts) for job, leased, _ in granted]
+    named: list[tuple[int, int, list[str]]] = []
+    for (epoch, attempts), group in groupby(granted, lambda one: (one.leased.epoch, one.leased.attempts)):
+        named.append((epoch, attempts, [job.id for job, _, _ in group]))
     return {"until": first.lease_until, "at": first.started_at, "worker": first.worker, "jobs": named}
 
 

@@ -17,11 +17,11 @@ from typing import Protocol
 from loam_lab import unit
 from loam_lab.core import check, lifecycle
 from loam_lab.core import job as core
-from loam_lab.errors import Conflict, Exhausted, Invalid, Unavailable
+from loam_lab.errors import Conflict, Exhausted, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import commits as commit_log
-from loam_lab.server import submit, wire
+from loam_lab.server import specs, submit, wire
 from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
 from loam_lab.server.calls import Context, Reply, batch, id_prefix, lease_length
@@ -145,18 +145,18 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
 
         def accept(tx: Tx) -> api.EnqueueResponse:
             reply = api.EnqueueResponse()
-            accepted = _all_or_none(request.jobs, who, tx.now)
+            in_groups = lease_to is None and not any(spec.key for spec in request.jobs)
+            accepted = specs.accepted(request.jobs, who, tx.now, in_groups=in_groups)
             _refuse_full(tx, who, accepted)
-            if lease_to is None and not any(new.key for new in accepted):
-                changes = [lifecycle.enqueue(new.job, actor=who.actor, now=tx.now) for new in accepted]
-                stored = tx.add_all(list(zip(accepted, changes, strict=True)))
-                return api.EnqueueResponse(job_ids=[job.id for job in stored])
-            for new in accepted:
-                if (held_by := keys.holder(tx, new)) is not None:
+            if in_groups:
+                tx.add_all(accepted)
+                ids_of = {place: job_id for one in accepted for place, job_id in zip(one.places, one.ids, strict=True)}
+                return api.EnqueueResponse(job_ids=[ids_of[place] for place in range(len(ids_of))])
+            for one in accepted:
+                if (held_by := keys.holder(tx, one.new)) is not None:
                     reply.job_ids.append(held_by)
                     continue
-                enqueued = lifecycle.enqueue(new.job, actor=who.actor, now=tx.now)
-                job = tx.add(new, enqueued, waits=lease_to is None)
+                job = tx.add(one.new, one.change, waits=lease_to is None)
                 reply.job_ids.append(job.id)
                 if lease_to is not None:
                     reply.leases.append(self._lease_new(tx, job, lease_to, engine))
@@ -178,7 +178,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
             topics = self.lease_topics(request, ctx)
             seen, seen_room = self.signals.seen(topics), self.signals.seen([*topics, *ROOM])
             reply = self.lease_now(request, ctx)
-            if reply.leases or not left.left:
+            if reply.leases or reply.tasks or not left.left:
                 return reply
             held = self.held_up(request, ctx)
             if held.by_a_limit:
@@ -298,26 +298,11 @@ def lease_wait_s(request: api.LeaseRequest) -> float:
     return check.number(request.wait_ms, field="wait_ms", least=0, most=60_000, unit=" ms") / 1000
 
 
-def _all_or_none(specs: Sequence[pb.JobSpec], who: Principal, now: int) -> list[core.NewJob]:
-    """Every job, or an error that names each refused one (the first 20)."""
-    accepted: list[core.NewJob] = []
-    refused: list[tuple[int, Invalid]] = []
-    for index, spec in enumerate(specs):
-        try:
-            accepted.append(wire.new_job(spec, namespace=who.namespace, actor=who.actor, now=now))
-        except Invalid as error:
-            refused.append((index, error))
-    if not refused:
-        return accepted
-    if len(specs) == 1:
-        raise refused[0][1]
-    named = "; ".join(f"jobs[{index}]: {error}" for index, error in refused[:20])
-    more = f"; and {len(refused) - 20} more" if len(refused) > 20 else ""
-    raise Invalid(f"{len(refused)} of {len(specs)} jobs are refused, so none was accepted: {named}{more}", field="jobs")
-
-
-def _refuse_full(tx: Tx, who: Principal, accepted: Sequence[core.NewJob]) -> None:
-    for name, count in Counter(new.job.queue for new in accepted).items():
+def _refuse_full(tx: Tx, who: Principal, accepted: Sequence[core.Accepted]) -> None:
+    asked: Counter[str] = Counter()
+    for one in accepted:
+        asked[one.new.job.queue] += len(one.places)
+    for name, count in asked.items():
         if queues.is_full(tx, who.namespace, name, count):
             raise Exhausted(
                 f"queue {name!r} is full ({queues.settings(tx, who.namespace, name).limits.max_waiting:,} may wait); "

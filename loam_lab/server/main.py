@@ -34,6 +34,7 @@ from loam_lab.server.presence import Presence
 from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
 from loam_lab.server.supervise import Desk
+from loam_lab.server.tidy import Tidy
 from loam_lab.store import retention, schedules
 from loam_lab.store.sqlite import LOG_BYTES, SqliteStore
 from loam_lab.version import __version__
@@ -121,6 +122,11 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
         commits=jobs.commits,
         lease_ms=settings.lease_ms,
         sweep_ms=settings.sweep_ms,
+        forget_blobs=lambda hashes: blobs.forget(home / "blobs", hashes),
+        on_ready=desk.worker.need,
+    )
+    tidy = Tidy(
+        store,
         keep=retention.Policy(
             settings.keep_days * 86_400_000,
             settings.keep_runs,
@@ -129,7 +135,6 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
             settings.keep_events,
         ),
         forget_blobs=lambda hashes: blobs.forget(home / "blobs", hashes),
-        on_ready=desk.worker.need,
     )
     notifier = Notifier(store, signals, mail_url=settings.mail_url, mail_from=settings.mail_from)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -141,6 +146,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
             web.start()
             scheduler.start()
             notifier.start()
+            tidy.start()
             threading.Thread(target=_take_over, args=(desk, jobs), name="loam-take-over", daemon=True).start()
             _write_record(home, listener.getsockname()[1])
             log.info("loam-lab %s serves %s on port %d", __version__, home, listener.getsockname()[1])
@@ -154,6 +160,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
             web.stop()
     finally:
         scheduler.stop()
+        tidy.stop()
         notifier.stop()
         desk.stop()
         store.close()

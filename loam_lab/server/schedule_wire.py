@@ -18,7 +18,7 @@ from loam_lab.engines import parameters
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb as api
-from loam_lab.server import wire
+from loam_lab.server import specs
 from loam_lab.store import notebooks, schedules, ticks
 
 _MISSED = {
@@ -136,7 +136,7 @@ def template(spec: pb.JobSpec | None, *, namespace: str, actor: str, now: int) -
     for name in ("key", "run_at_ms", "expires_at_ms", "key_for_ms"):
         if getattr(spec, name):
             raise Invalid(f"job.{name} means nothing in a schedule; leave it out", field=f"job.{name}")
-    new = wire.new_job(spec, namespace=namespace, actor=actor, now=now)
+    new = specs.new_job(spec, namespace=namespace, actor=actor, now=now)
     return Template(
         engine=new.engine,
         name=new.name,

@@ -16,7 +16,7 @@ from loam_lab.errors import LoamError
 from loam_lab.server import commits as commit_log
 from loam_lab.server import ticking
 from loam_lab.server.signals import Signals
-from loam_lab.store import outbox, retention, schedules, ticks
+from loam_lab.store import schedules, ticks
 from loam_lab.store.read import Reader
 from loam_lab.store.records import Commit, EngineSession
 from loam_lab.store.sqlite import SqliteStore
@@ -27,10 +27,6 @@ _STEP = 500
 _GATHER_S = 0.02
 # What the worker that the server starts can run; tasks need a worker that knows their module.
 EMBEDDED_ENGINES = ("spark", "notebook")
-_DAY_MS = 86_400_000
-_HOUR_MS = 3_600_000
-_TIDY = 100
-_EVENTS = 2_000
 
 # Stops whatever an engine session runs; True when the engine has answered that nothing runs.
 Quiet = Callable[[list[EngineSession]], bool]
@@ -49,7 +45,6 @@ class Scheduler:
         lease_ms: int,
         sweep_ms: int,
         on_ready: Callable[[list[tuple[str, str]]], None] = lambda queues: None,
-        keep: retention.Policy | None = None,
         forget_blobs: Callable[[list[str]], None] = lambda hashes: None,
     ) -> None:
         self._store = store
@@ -60,7 +55,6 @@ class Scheduler:
         # A look must come well within a third of a lease, or each would take the other for a sleep and sweep nothing.
         self._sweep_ms = min(sweep_ms, max(1, lease_ms // 4))
         self._on_ready = on_ready
-        self._keep = keep or retention.Policy()
         self._forget_blobs = forget_blobs
         self._last_beat: int | None = None
         self._being_quieted: set[str] = set()
@@ -110,41 +104,17 @@ class Scheduler:
             return again if instant is None else min(instant, again)
         return instant
 
-    def tidy(self) -> None:
-        """Forget old answers, and delete what the retention policy gives up, in small batches."""
-        self._store.write(lambda tx: tx.forget_requests(tx.now - _DAY_MS, 10_000))
-        self._store.write(lambda tx: outbox.forget(tx, tx.now - 30 * _DAY_MS))
-        while not self._ended.is_set() and self._delete_surplus():
-            continue
-        while not self._ended.is_set() and self._store.write(
-            lambda tx: retention.forget_events(tx, self._keep, _EVENTS)
-        ):
-            continue
-
-    def _delete_surplus(self) -> int:
-        jobs = self._store.read(lambda reader: retention.surplus(reader, self._keep, self._store.now(), _TIDY))
-        if jobs:
-            freed = self._store.write(
-                lambda tx: [h for job in jobs for h in retention.delete(tx, job, purge=False, actor="retention")]
-            )
-            self._forget_blobs(self._store.write(lambda tx: [h for h in freed if not retention.is_needed(tx, h)]))
-        return len(jobs)
-
     def _next_step(self, reader: Reader) -> int | None:
         found = (reader.next_instant(), schedules.next_at(reader))
         instant = min((at for at in found if at is not None), default=None)
         return None if instant is None else max(instant, self._store.now() + 1)
 
     def _run(self) -> None:
-        forgotten = 0
         while not self._ended.is_set():
             times = self._topics()
             seen, seen_all = self._signals.seen(times), self._signals.seen([*times, LEASES])
             try:
                 instant = self.step()
-                if self._store.now() - forgotten > _HOUR_MS:
-                    forgotten = self._store.now()
-                    self.tidy()
             except LoamError as error:
                 log.warning("a step of the scheduler failed: %s", error)
                 instant = self._store.now() + self._sweep_ms

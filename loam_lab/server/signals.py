@@ -19,10 +19,11 @@ _FOLLOWERS = 4
 
 
 class Answer:
-    """A result that a coroutine awaits (`future`) and the store's writer gives, from its own thread."""
+    """A result that a coroutine awaits (`future`) and whoever commits gives, from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
     def settle(self, value: Any) -> None:
@@ -38,6 +39,9 @@ class Answer:
             if not self.future.done():  # else the caller has gone
                 settle_by(value)
 
+        if threading.get_ident() == self._thread:
+            settle()
+            return
         with suppress(RuntimeError):  # the loop has ended with the server
             self._loop.call_soon_threadsafe(settle)
 
@@ -97,13 +101,20 @@ class Signals:
             if self._count(topics) != seen:
                 return None
             self._parked[parked] = None
+        over = asyncio.get_running_loop().call_later(seconds, self._give_up, parked)
         try:
-            await asyncio.wait([answer.future], timeout=seconds)
+            return await answer.future  # type: ignore[no-any-return]
         finally:
+            over.cancel()
             with self._lock:
-                waits = self._parked.pop(parked, self) is not self
-        # If it was taken meanwhile it has run, or will in a moment: its result must not be lost.
-        return None if waits else await answer.future
+                self._parked.pop(parked, None)
+
+    def _give_up(self, parked: Parked) -> None:
+        """Its time is up; but if it was taken it has run, or will in a moment, and its result must not be lost."""
+        with self._lock:
+            waits = self._parked.pop(parked, self) is not self
+        if waits:
+            parked.answer.settle(None)
 
     def _take(self, topics: frozenset[Topic], *, most: int | None = None) -> list[Parked]:
         taken = [parked for parked in self._parked if parked.topics & topics][:most]

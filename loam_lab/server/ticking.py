@@ -13,7 +13,7 @@ from typing import Any
 
 from loam_lab.core import lifecycle, zones
 from loam_lab.core import schedule as core
-from loam_lab.core.job import Blob, Job, NewJob, State
+from loam_lab.core.job import Accepted, Blob, Job, NewJob, State
 from loam_lab.core.schedule import Schedule, Start
 from loam_lab.server import notices
 from loam_lab.server.schedule_wire import SCHEDULED_AT
@@ -96,7 +96,9 @@ def add_all(tx: Tx, plans: Sequence[Plan]) -> list[Job]:
         lifecycle.enqueue(new.job, actor=plan.actor, now=tx.now, blocked=plan.start is not Start.NOW)
         for plan, new in zip(starting, made, strict=True)
     ]
-    jobs = tx.add_all(list(zip(made, changes, strict=True))) if made else []
+    accepted = [Accepted.first(*one, place) for place, one in enumerate(zip(made, changes, strict=True))]
+    first = tx.add_all(accepted) if accepted else 0
+    jobs = [change.after.but(seq=seq) for seq, change in enumerate(changes, first)]
     for plan, job in zip(starting, jobs, strict=True):
         ticks.record(tx, plan.schedule, plan.at, plan.how, job=job, backfill=plan.backfill)
         if plan.schedule.template.source:

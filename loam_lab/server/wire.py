@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 from protobuf import Oneof
 
-from loam_lab.core import check, ids, lifecycle
+from loam_lab.core import check, ids
 from loam_lab.core import job as core
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
@@ -38,96 +37,6 @@ _END = {
 _CLAIM = {"unknown": pb.Claim.UNKNOWN, "certain": pb.Claim.CERTAIN, "one_of": pb.Claim.ONE_OF}
 _EVENT = {str(kind): getattr(pb.EventKind, kind.name) for kind in core.EventKind}
 _EVENT_NAME = {value: key for key, value in _EVENT.items()}
-
-
-def new_job(spec: pb.JobSpec, *, namespace: str, actor: str, now: int) -> core.NewJob:
-    """A job to accept, from its checked spec.
-
-    Raises:
-        Invalid: a field is wrong; the message names it.
-    """
-    task = spec.task
-    if task is None:
-        raise Invalid("job has no task", field="task")
-    payload = task.payload or b"{}"
-    check.json_text(payload, field="task.payload", kind=dict)
-    name, queue, limit_key, key = task.name, spec.queue or "default", spec.limit_key, spec.key
-    priority, timeout_ms, key_for_ms = spec.priority, spec.timeout_ms, spec.key_for_ms
-    _check_words(name, task.engine, queue, limit_key)
-    if priority or timeout_ms or key_for_ms:
-        check.number(key_for_ms, field="key_for_ms", least=0, most=31_536_000_000, unit=" ms")
-        check.number(priority, field="priority", least=-100, most=100)
-        check.number(timeout_ms, field="timeout_ms", least=0, most=31_536_000_000, unit=" ms")
-    run_at = check.instant(spec.run_at_ms, field="run_at_ms") or now
-    if expires_at := spec.expires_at_ms:
-        check.instant(expires_at, field="expires_at_ms")
-        if expires_at <= max(run_at, now):
-            raise Invalid(
-                "expires_at_ms is not after run_at_ms and now: the job could never start", field="expires_at_ms"
-            )
-    job = core.Job.new(
-        {
-            "seq": 0,
-            "id": ids.new_id(now),
-            "namespace": namespace,
-            "queue": queue,
-            "state": core.State.READY,
-            "rank": lifecycle.rank(run_at, priority),
-            "run_at": run_at,
-            "created_at": now,
-            "retry": _retry(spec.retry),
-            "limit_key": limit_key,
-            "expires_at": expires_at or None,
-        }
-    )
-    return core.NewJob(
-        job,
-        engine=task.engine,
-        name=name,
-        payload=payload,
-        actor=actor,
-        priority=priority,
-        timeout_ms=timeout_ms,
-        headers=_headers(spec.headers),
-        tags=tuple(check.word(tag, field="tags") for tag in spec.tags) if spec.tags else (),
-        key=check.text(key, field="key", most=500) if key else "",
-        key_until=now + key_for_ms if key_for_ms else 0,
-    )
-
-
-@lru_cache(1_000)
-def _check_words(name: str, engine: str, queue: str, limit_key: str) -> None:
-    """Jobs come in numbers with the same words: they are looked at once."""
-    check.word(queue, field="queue")
-    check.text(limit_key, field="limit_key", most=200, empty=True)
-    check.word(engine, field="task.engine")
-    check.text(name, field="task.name")
-
-
-def _headers(given: Mapping[str, str]) -> dict[str, str]:
-    return {
-        check.word(key, field="headers"): check.text(value, field=f"headers[{key}]", most=10_000, empty=True)
-        for key, value in given.items()
-    }
-
-
-_ONCE = core.RetryPolicy()
-
-
-def _retry(policy: pb.RetryPolicy | None) -> core.RetryPolicy:
-    default = _ONCE
-    if policy is None:
-        return default
-    attempts = policy.max_attempts if policy.has_field("max_attempts") else default.max_attempts
-    lost = policy.max_lost if policy.has_field("max_lost") else max(default.max_lost, attempts)
-    year = 31_536_000_000
-    return core.RetryPolicy(
-        max_attempts=check.number(attempts, field="retry.max_attempts", least=1, most=1_000),
-        max_lost=check.number(lost, field="retry.max_lost", least=1, most=1_000),
-        base_ms=check.number(policy.base_ms or default.base_ms, field="retry.base_ms", least=1, most=year, unit=" ms"),
-        cap_ms=check.number(policy.cap_ms or default.cap_ms, field="retry.cap_ms", least=1, most=year, unit=" ms"),
-        max_age_ms=check.number(policy.max_age_ms, field="retry.max_age_ms", least=0, most=10 * year, unit=" ms"),
-    )
 
 
 def token(message: pb.LeaseToken | None) -> core.LeaseToken:
@@ -244,8 +153,25 @@ def lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body, *,
     )
 
 
-def task_lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
-    """The same for a task, of which there may be very many: only what it needs."""
+def task_lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.TaskLease:
+    """A lease of a task in one piece."""
+    message = pb.TaskLease(
+        job_id=job.id,
+        epoch=leased.epoch,
+        lease_until_ms=leased.lease_until or 0,
+        name=body.name,
+        payload=body.payload,
+        attempts=leased.attempts,
+    )
+    if body.timeout_ms:
+        message.timeout_ms = body.timeout_ms
+    if body.headers:
+        message.headers = body.headers
+    return message
+
+
+def lease_of_task(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
+    """A lease of a task as any other: only what it needs."""
     needs = pb.Job(task=pb.Task(engine=body.engine, name=body.name, payload=body.payload), attempts=leased.attempts)
     if body.timeout_ms:
         needs.timeout_ms = body.timeout_ms

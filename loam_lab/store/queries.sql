@@ -9,6 +9,13 @@ INSERT INTO jobs (seq, id, namespace, queue, state, rank, run_at, created_at,
                   max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name_id, origin_id, limit_key, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- insert_jobs --
+-- Jobs that differ in seq and id alone, from a JSON object of these. Values that come with each row cost more than the
+-- row does.
+INSERT INTO jobs (seq, id, namespace, queue, state, rank, run_at, created_at,
+                  max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name_id, origin_id, limit_key, expires_at)
+SELECT CAST(key AS INTEGER), value, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM json_each(?);
+
 -- find_name --
 SELECT id FROM names WHERE namespace = ? AND name = ?;
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from loam_lab.core.job import Failure, Hold, Job, NewJob, RetryPolicy, State
+from loam_lab.core.job import Accepted, Failure, Hold, Job, RetryPolicy, State
 from loam_lab.store.sql import HEAD
 
 Row = tuple[Any, ...]
@@ -37,18 +38,20 @@ def _like(columns: Row) -> dict[str, Any]:
 
 
 def added(job: Job, engine: str, name_id: int, origin_id: int) -> Row:
-    """The parameters of `insert_job`."""
+    """What `insert_job` and `insert_jobs` need beside seq and id."""
     return (
-        *(job.seq, job.id, job.namespace, job.queue, str(job.state), job.rank, job.run_at, job.created_at),
+        *(job.namespace, job.queue, str(job.state), job.rank, job.run_at, job.created_at),
         *job.retry,
         *(engine, name_id, origin_id, job.limit_key, job.expires_at),
     )
 
 
-def body(job: Job, new: NewJob) -> Row:
-    """The parameters of `insert_body`."""
+def bodies(accepted: Accepted, first: int) -> Iterator[Row]:
+    """The parameters of `insert_body` for each of these jobs; `first` is the seq of the first job of their call."""
+    new = accepted.new
     headers = json.dumps(new.headers) if new.headers else "{}"
-    return (job.seq, new.payload, new.priority, new.timeout_ms, headers, new.root_id or job.id, new.retry_of)
+    for place, job_id, payload in zip(accepted.places, accepted.ids, accepted.payloads, strict=True):
+        yield (first + place, payload, new.priority, new.timeout_ms, headers, new.root_id or job_id, new.retry_of)
 
 
 def saved(before: Job, after: Job) -> Row:

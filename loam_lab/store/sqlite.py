@@ -68,6 +68,7 @@ class SqliteStore:
         self._queue: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._idle_readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
+        self._committing = threading.Lock()
         self._closed = False
         self._db = self._connect()
         # The writer keeps its pages in memory (64 MB at most), and folds the log in at 16 MB. The defaults (2 and 4 MB)
@@ -106,6 +107,21 @@ class SqliteStore:
                 )
             self._queue.put((operation, answer, refuse))
 
+    def commit_here(self, work: Sequence[Operation]) -> bool:
+        """Commit these operations now, in the calling thread, if the writer has nothing to do; False: it has, or ended.
+
+        They are answered before this returns.
+        """
+        if not self._queue.empty() or not self._committing.acquire(blocking=False):
+            return False
+        try:
+            if self._closed:
+                return False
+            self._commit(list(work))
+            return True
+        finally:
+            self._committing.release()
+
     def read(self, operation: Callable[[Reader], T]) -> T:
         """Run `operation` on one consistent state of the store, beside the writer."""
         with self._reader() as connection:
@@ -139,6 +155,8 @@ class SqliteStore:
             self._closed = True
             self._queue.put(None)
         self._writer.join()
+        with self._committing:  # whoever commits in a thread of its own is through
+            pass
         for connection in self._idle_readers:
             connection.close()
         with suppress(sqlite3.OperationalError):
@@ -155,7 +173,8 @@ class SqliteStore:
                     break
             work = [entry for entry in batch if entry is not None]
             if work:
-                self._commit(work)
+                with self._committing:
+                    self._commit(work)
             if len(work) < len(batch):
                 return
 
@@ -205,7 +224,8 @@ class SqliteStore:
             return
         # Watchers are woken before callers: whoever saw the answer finds the event.
         self._on_commit(topics)
-        for answer, result in done:
+        # The last first: a worker that waited for what another brings starts before that one hears that it was taken.
+        for answer, result in reversed(done):
             answer(result)
         for refuse, reason in refused:
             refuse(reason)

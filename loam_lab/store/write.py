@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Alike, Change, Event, EventKind, Job, NewJob, State
+from loam_lab.core.job import Accepted, Alike, Change, Event, EventKind, Job, NewJob, State
 from loam_lab.errors import Fenced
 from loam_lab.store import records, rows
 from loam_lab.store.read import Reader
@@ -43,46 +43,45 @@ class Tx(Reader):
 
     def add(self, new: NewJob, change: Change, *, waits: bool = True) -> Job:
         """Store an accepted job and its first events; returns its head with the seq that it got."""
-        return self.add_all([(new, change)], waits=waits)[0]
+        return change.after.but(seq=self.add_all([Accepted.first(new, change)], waits=waits))
 
-    def add_all(self, accepted: Sequence[tuple[NewJob, Change]], *, waits: bool = True) -> list[Job]:
-        """Store accepted jobs in order, each table in one statement; returns their heads with the seqs they got.
+    def add_all(self, accepted: Sequence[Accepted], *, waits: bool = True) -> int:
+        """Store accepted jobs; returns the seq of the first place, from which theirs count.
 
         `waits` is False where they are leased in the same transaction.
         """
         # One writer: nobody else takes a seq meanwhile.
         first: int = self._db.execute(self._q["next_seq"]).fetchone()[0]
-        jobs = [(change.after.but(seq=seq), new) for seq, (new, change) in enumerate(accepted, first)]
-        names = self._interned("name", {(job.namespace, new.name) for job, new in jobs})
-        origins = self._interned("origin", {(job.namespace, job.queue, new.engine, new.actor) for job, new in jobs})
-        self._db.executemany(
-            self._q["insert_job"],
-            [
-                rows.added(
-                    job,
-                    new.engine,
-                    names[job.namespace, new.name],
-                    origins[job.namespace, job.queue, new.engine, new.actor],
-                )
-                for job, new in jobs
-            ],
-        )
-        self._db.executemany(self._q["insert_body"], [rows.body(job, new) for job, new in jobs])
-        for job, new in jobs:
-            if new.key:
-                self.execute("save_key", (job.namespace, new.key, job.seq, new.digest, new.key_until))
-            if new.tags:
-                self._db.executemany(self._q["insert_tag"], [(tag, job.seq) for tag in new.tags])
+        kinds = [(one.change.after, one.new) for one in accepted]
+        names = self._interned("name", {(job.namespace, new.name) for job, new in kinds})
+        origins = self._interned("origin", {(job.namespace, job.queue, new.engine, new.actor) for job, new in kinds})
+        single: list[rows.Row] = []
         same: dict[tuple[Event, ...], list[int]] = defaultdict(list)
-        for (job, _), (_, change) in zip(jobs, accepted, strict=True):
-            same[change.events].append(job.seq)
+        for one, (job, new) in zip(accepted, kinds, strict=True):
+            name, origin = names[job.namespace, new.name], origins[job.namespace, job.queue, new.engine, new.actor]
+            shared = rows.added(job, new.engine, name, origin)
+            seqs = [first + place for place in one.places]
+            if len(seqs) == 1:
+                single.append((seqs[0], one.ids[0], *shared))
+            else:
+                self.execute("insert_jobs", (*shared, json.dumps(dict(zip(seqs, one.ids, strict=True)))))
+            same[one.change.events] += seqs
+        self._db.executemany(self._q["insert_job"], single)
+        self._db.executemany(self._q["insert_body"], [row for one in accepted for row in rows.bodies(one, first)])
+        for one, (job, new) in zip(accepted, kinds, strict=True):
+            if new.key:
+                key_of = (job.namespace, new.key, first + one.places[0], new.digest, new.key_until)
+                self.execute("save_key", key_of)
+            if new.tags:
+                tagged = [(tag, first + place) for tag in new.tags for place in one.places]
+                self._db.executemany(self._q["insert_tag"], tagged)
         for events, seqs in same.items():
             self._append(events, seqs)
-        self._tell([(job, change.events) for (job, _), (_, change) in zip(jobs, accepted, strict=True)])
+        self._tell([(one.change.after, one.change.events) for one in accepted])
         # A task waits for a worker of its own; any other engine's job for one that the server may have to start.
-        if waits and any(job.expires_at or new.engine != "python" for job, new in jobs):
+        if waits and any(job.expires_at or new.engine != "python" for job, new in kinds):
             self.topics.add(TIMES)
-        return [job for job, _ in jobs]
+        return first
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Write decided changes and everything that follows from them, or nothing.

@@ -108,7 +108,7 @@ class Batches:
 
     def _fetch(self, limit: int) -> None:
         try:
-            self._take(self._jobs.lease(self._request(limit, wait_ms=_WAIT_MS)).leases, limit)
+            self._take(self._jobs.lease(self._request(limit, wait_ms=_WAIT_MS)).tasks, limit)
             time.sleep(_YIELD_S)  # the slot that was woken starts before this thread asks for more
         except LoamError as error:
             _say(error)
@@ -167,7 +167,7 @@ class Batches:
                 request.next = self._request(limit)
             reply = self._complete(request, batch)
             if limit:
-                self._take(reply.leases, limit)
+                self._take(reply.tasks, limit)
         finally:
             self._stock.answered(limit)
         for (work, _), result in zip(batch, reply.results, strict=True):
@@ -205,15 +205,13 @@ class Batches:
             results += self._complete(request, [one]).results
         return api.CompleteResponse(results=results)
 
-    def _take(self, leases: Sequence[pb.Lease], limit: int) -> None:
+    def _take(self, leases: Sequence[pb.TaskLease], limit: int) -> None:
         works = []
         self._backlog = len(leases) >= limit
         for lease in leases:
-            if lease.token is None:
-                continue
             work = Work(lease)
             work.held = self._heartbeat.hold(
-                lease.token,
+                pb.LeaseToken(job_id=lease.job_id, epoch=lease.epoch),
                 on_cancel=lambda work=work: self._cancel(work),  # type: ignore[misc]
                 on_fenced=lambda work=work: self._fenced(work),  # type: ignore[misc]
             )
@@ -241,6 +239,7 @@ class Batches:
             lease_ms=self._lease_ms,
             wait_ms=wait_ms,
             versions=self._versions,
+            in_short=True,
         )
 
 

@@ -43,14 +43,12 @@ class Work:
 
     __slots__ = ("attempt", "body", "cancel", "held", "job_id", "leased", "name", "replaced", "started", "timeout_s")
 
-    def __init__(self, lease: pb.Lease) -> None:
-        job = lease.job or pb.Job()
-        task = job.task or pb.Task()
-        self.job_id = lease.token.job_id if lease.token else ""
-        self.name = task.name
-        self.body = task.payload
-        self.attempt = job.attempts
-        self.timeout_s = job.timeout_ms / 1000
+    def __init__(self, lease: pb.TaskLease) -> None:
+        self.job_id = lease.job_id
+        self.name = lease.name
+        self.body = lease.payload
+        self.attempt = lease.attempts
+        self.timeout_s = lease.timeout_ms / 1000
         self.cancel = Flag()
         self.leased = time.monotonic()
         self.started = 0.0

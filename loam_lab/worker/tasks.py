@@ -77,6 +77,7 @@ class TaskWorker:
 
     def run(self) -> None:
         """Work until told to end."""
+        self._jobs.prepare_watch()
         sys.setswitchinterval(_SWITCH_S)
         # What the app has loaded stays: looking through it for cycles again and again held every task up by 80 ms.
         gc.collect()

@@ -8,6 +8,8 @@ from hypothesis import strategies as some
 
 from loam_lab.core import lifecycle
 from loam_lab.core.job import Held, Job, RetryPolicy, State, Succeeded, Waiting
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.server import specs
 from loam_lab.store import rows
 
 NOW = 1_800_000_000_000
@@ -86,3 +88,31 @@ def test_a_lease_changes_nothing_that_is_not_written_for_all(job):
     after = lifecycle.lease(job, **TERMS).after
     changed = {name for name, value in after.__dict__.items() if value != getattr(job, name)}
     assert changed <= LEASE | {"attempt_epoch"}
+
+
+JobSpec, Retry = pb.JobSpec, pb.RetryPolicy
+TASK = pb.Task(engine="python", name="t", payload=b"{}")
+# A spec that differs from the plain one in that field.
+OTHERS = {
+    "task": [JobSpec(task=pb.Task(engine="spark", name="t")), JobSpec(task=pb.Task(engine="python", name="u"))],
+    "queue": [JobSpec(task=TASK, queue="q")],
+    "priority": [JobSpec(task=TASK, priority=1)],
+    "run_at_ms": [JobSpec(task=TASK, run_at_ms=1)],
+    "retry": [JobSpec(task=TASK, retry=Retry(max_attempts=2)), JobSpec(task=TASK, retry=Retry())],
+    "timeout_ms": [JobSpec(task=TASK, timeout_ms=1)],
+    "headers": [JobSpec(task=TASK, headers={"a": "b"}), JobSpec(task=TASK, headers={"a": "c"})],
+    "tags": [JobSpec(task=TASK, tags=["a"]), JobSpec(task=TASK, tags=["a", "b"])],
+    "key": [JobSpec(task=TASK, key="k")],
+    "key_for_ms": [JobSpec(task=TASK, key_for_ms=1)],
+    "limit_key": [JobSpec(task=TASK, limit_key="k")],
+    "expires_at_ms": [JobSpec(task=TASK, expires_at_ms=1)],
+}  # fmt: skip
+
+
+def test_specs_of_one_likeness_differ_in_payload_alone():
+    assert set(OTHERS) == {field.name for field in JobSpec.desc().fields}
+    assert {field.name for field in pb.Task.desc().fields} == {"engine", "name", "payload"}
+    every = [JobSpec(task=TASK), JobSpec(), *(one for found in OTHERS.values() for one in found)]
+    assert len({specs.likeness(one) for one in every}) == len(every)
+    other = JobSpec(task=pb.Task(engine="python", name="t", payload=b'{"x": 1}'))
+    assert specs.likeness(other) == specs.likeness(JobSpec(task=TASK))

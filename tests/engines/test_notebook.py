@@ -134,10 +134,61 @@ def test_json_values_are_literals_of_the_language_of_another_kernel(language):
     notebook.metadata["papermill"] = {}
     notebook.cells[1].metadata["tags"] = []
     params = JSON if language != "bash" else {name: JSON[name] for name in ("text", "n", "yes")}
-    ready = notebook_run.parameterized(notebook, params, kernel=language, language=language.lower())
+    ready = notebook_run.parameterized(notebook, params, kernel="k", language=language.lower())
     lines = ready.cells[1].source.splitlines()
     assert set(IN_OTHER_LANGUAGES[language]) <= set(lines), lines
     assert "injected-parameters" in ready.cells[1].metadata.tags
+
+
+def test_every_language_that_papermill_writes_is_known_and_no_other(tmp_path):
+    from papermill.translators import papermill_translators
+
+    kernels = {"python3", "pysparkkernel", "sparkkernel", "sparkrkernel"}  # of languages that are there already
+    assert set(notebook_file.TRANSLATED.values()) == set(papermill_translators._translators) - kernels
+    spec = {"name": "deno", "display_name": "Deno", "language": "typescript"}
+    notebook = notebook_file.read(notebook_of("1", parameters="let n = 0", kernel=spec).encode(), name="n")
+    with pytest.raises(Invalid, match="cannot be written in 'typescript'; they can in: bash, c#") as error:
+        notebook_file.checked_params(notebook, {"n": 1})
+    assert error.value.field == "params"
+
+
+BASH = {"argv": [sys.executable, "-m", "bash_kernel", "-f", "{connection_file}"], "language": "bash"}
+R = {"argv": ["R", "--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"], "language": "R"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "declared", "cells", "said"),
+    [
+        (BASH, "text=''\nn=0", ['echo "<$text> $((n + 1))"', "exit_me() { return 3; }; exit_me"], '<a "b" $c> 4\n'),
+        (
+            R,
+            "text <- ''\nn <- 0\nmap <- NULL",
+            ["cat(paste0('<', text, '> ', n + 1, ' ', map$k[[1]]), fill = TRUE)", "stop('no more')"],
+            '<a "b" $c> 4 FALSE\n',
+        ),
+    ],
+    ids=["bash", "R"],
+)
+def test_a_notebook_of_another_kernel_gets_its_values_and_ends_as_any(
+    tmp_path, monkeypatch, spec, declared, cells, said
+):
+    if spec is R and subprocess.run(["sh", "-c", "R --slave -e 'library(IRkernel)'"], capture_output=True).returncode:
+        pytest.skip("no R kernel here")
+    name = spec["language"]
+    folder = tmp_path / "jupyter" / "kernels" / name.lower()
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps({**spec, "display_name": name}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    kernel = {"name": name.lower(), "display_name": name, "language": name}
+    params = {key: JSON[key] for key in ("text", "n") + (("map",) if spec is R else ())}
+
+    heard, attempt = started(tmp_path, notebook_of(cells[0], parameters=declared, kernel=kernel), params=params)
+    result = attempt.wait(90)
+    assert (result.ok, heard.text()) == (True, said), result
+    heard, attempt = started(tmp_path, notebook_of(*cells, "1", parameters=declared, kernel=kernel), params=params)
+    assert not attempt.wait(90).ok
+    assert [cell["state"] for (cell,) in heard.of("cell")][-3:] == ["running", "failed", "skipped"]
+    assert gone(attempt.kernel_pid)
 
 
 def test_a_failing_cell_ends_the_run_and_is_kept_with_its_error(tmp_path):

@@ -27,6 +27,44 @@ def test_a_job_is_leased_and_ends_with_one_outcome(jobs):
     assert [attempt.end for attempt in found.attempts] == [pb.AttemptEnd.ATTEMPT_SUCCEEDED]
 
 
+def test_tasks_are_leased_in_short_where_that_is_asked_for(lab, jobs):
+    task = enqueue(jobs, spec("send", {"n": 1}, timeout_ms=900, headers={"trace": "t1"}))[0]
+    program = enqueue(jobs, spec("cell", engine="spark"))[0]
+    request = api.LeaseRequest(request_id="r", worker="a", limit=2, lease_ms=30_000, in_short=True)
+
+    given = jobs.lease(request)
+
+    [short], [whole] = given.tasks, given.leases
+    assert (short.job_id, short.epoch, short.name, short.payload) == (task, 1, "send", b'{"n": 1}')
+    assert (short.attempts, short.timeout_ms, dict(short.headers)) == (1, 900, {"trace": "t1"})
+    assert short.lease_until_ms == whole.lease_until_ms == lab.clock.now + 30_000
+    assert (whole.token.job_id, whole.job.task.engine) == (program, "spark")
+    assert jobs.lease(request) == given  # the repeat of a request gets its first answer
+    assert not complete(jobs, pb.LeaseToken(job_id=task, epoch=1)).fenced
+
+    [next_id] = enqueue(jobs, spec("next"))
+    following = api.CompleteRequest(request_id="c", next=api.LeaseRequest(worker="a", in_short=True))
+    assert [one.job_id for one in jobs.complete(following).tasks] == [next_id]
+    assert jobs.complete(following) == jobs.complete(following)
+
+
+def test_jobs_of_one_call_stay_in_order_and_their_own_however_they_are_stored(lab, jobs):
+    kinds = [{}, {"priority": 1}, {"tags": ["x"]}, {"queue": "other"}, {"retry": pb.RetryPolicy(max_attempts=4)}]
+    wanted = [spec(f"t{n % 2}", {"n": n}, **kinds[n % 5]) for n in range(40)]
+
+    ids = enqueue(jobs, *wanted)
+
+    assert len(set(ids)) == 40
+    found = [get(jobs, job_id).job for job_id in ids]
+    for n, (one, job) in enumerate(zip(wanted, found, strict=True)):
+        assert (job.task, job.queue, job.priority) == (one.task, one.queue or "default", one.priority), n
+        assert (list(job.tags), job.root_id) == (list(one.tags), job.id), n
+        assert job.retry.max_attempts == (4 if n % 5 == 4 else 1), n
+    plain = [job_id for n, job_id in enumerate(ids) if n % 5 in (0, 2, 4)]
+    assert [held.token.job_id for held in lease(jobs, limit=40)][8:] == plain  # behind those of higher priority
+    assert [event.job_id for event in events(lab) if event.kind == pb.EventKind.ENQUEUED].count(ids[7]) == 1
+
+
 def test_a_late_worker_cannot_overwrite_the_result(lab, jobs):
     [job_id] = enqueue(jobs)
     [slow] = lease(jobs, "a")

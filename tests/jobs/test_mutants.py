@@ -21,6 +21,7 @@ QUEUES = "tests/jobs/test_queues.py"
 CORNERS = "tests/jobs/test_store_corners.py"
 LIKENESS = "tests/core/test_likeness.py"
 PARKED = "tests/server/test_parked.py"
+RETENTION = "tests/jobs/test_retention.py"
 TICKING = "tests/schedules/test_ticking.py"
 
 # name: (file, text, what stands there instead, tests that must catch it)
@@ -130,8 +131,8 @@ MUTANTS = {
     ),
     "a wait that is over loses its job": (
         "server/signals.py",
-        "        return None if waits else await answer.future\n",
-        "        return None\n",
+        "        if waits:\n            parked.answer.settle(None)\n",
+        "        parked.answer.settle(None)\n",
         [PARKED],
     ),
     "an outcome leaves its tick open": (
@@ -139,6 +140,18 @@ MUTANTS = {
         '            self.execute("end_ticks", (seqs,))\n',
         "",
         [TICKING],
+    ),
+    "jobs of other tenants are accepted as one": (
+        "server/specs.py",
+        "        spec.limit_key,\n        spec.expires_at_ms,\n",
+        "        spec.expires_at_ms,\n",
+        [LIKENESS],
+    ),
+    "tidying up never rests": (
+        "server/tidy.py",
+        "            self._rest(_REST * (time.perf_counter() - begun))\n",
+        "",
+        [RETENTION],
     ),
     "one failing operation takes others along": (
         "store/sqlite.py",

@@ -1,11 +1,14 @@
 """Retention by age, count and bytes: never a live run, a tombstone for each, in batches."""
 
+import time
+
 import pytest
 from asking import MINUTE, complete, enqueue, events, lease, spec, state
 from protobuf import Oneof
 
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server.tidy import Tidy
 from loam_lab.store.retention import Policy
 from loam_lab.testing import Lab
 
@@ -45,7 +48,7 @@ def test_by_age(keeping):
     lab.clock.advance(6 * DAY)
     young = run(lab, 2)
     lab.clock.advance(1 * DAY + 1)
-    lab.scheduler.tidy()
+    lab.tidy()
     assert kept(lab) == set(young)
     assert all(lab.jobs.get(api.GetRequest(job_id=one)).job.tombstone for one in old)
 
@@ -55,7 +58,7 @@ def test_by_count_in_batches(keeping):
     for _ in range(3):
         run(lab, 90)
         lab.clock.advance(MINUTE)
-    lab.scheduler.tidy()
+    lab.tidy()
     assert len(kept(lab)) == 20
 
 
@@ -64,7 +67,7 @@ def test_by_bytes(keeping):
     for _ in range(4):
         run(lab, 100, output=b'{"text": "%s"}' % (b"x" * 2_000))
         lab.clock.advance(MINUTE)
-    lab.scheduler.tidy()
+    lab.tidy()
     assert 0 < len(kept(lab)) <= 250
 
 
@@ -74,12 +77,48 @@ def test_old_events_go_by_age_and_by_count(keeping):
     lab.clock.advance(7 * DAY + 1)
     run(lab, 1)
     young = events(lab)[-3:]
-    lab.scheduler.tidy()
+    lab.tidy()
     assert events(lab) == young
     for _ in range(3):
         run(lab, 900)
-    lab.scheduler.tidy()
+    lab.tidy()
     assert len(events(lab)) == 10
+
+
+def test_all_old_answers_go_however_many_they_are(keeping):
+    lab = keeping()
+    rows = [("default", f"r{n}", b"", b"", "", lab.clock.now) for n in range(12_000)]
+    lab.store.write(lambda tx: tx._db.executemany(tx._q["save_request"], rows))
+    lab.clock.advance(DAY + 1)
+    enqueue(lab.jobs, request_id="young")
+    lab.tidy()
+    left = lab.store.read(lambda reader: reader._db.execute("SELECT request_id FROM requests").fetchall())
+    assert left == [("young",)]
+
+
+def test_batches_are_small_and_rest_in_between(tmp_path):
+    lab = Lab(tmp_path, keep=Policy(event_age_ms=DAY))
+    try:
+        for _ in range(4):
+            run(lab, 900)
+        lab.clock.advance(DAY + 1)
+        rests, sizes = [], []
+        write = lab.store.write
+
+        def sized(operation):
+            begun = time.perf_counter()
+            found = write(operation)
+            sizes.append((found, time.perf_counter() - begun))
+            return found
+
+        lab.store.write = sized
+        Tidy(lab.store, keep=Policy(event_age_ms=DAY), rest=rests.append)()
+        batches = [(count, took) for count, took in sizes if isinstance(count, int) and count]
+        assert len(batches) == len(rests) >= 20
+        assert all(count <= 500 for count, _ in batches)
+        assert all(rest >= 9 * took for rest, (_, took) in zip(rests, batches, strict=True))
+    finally:
+        lab.close()
 
 
 def test_live_runs_are_never_touched(keeping):
@@ -88,7 +127,7 @@ def test_live_runs_are_never_touched(keeping):
     [held] = lease(lab.jobs, lease_ms=DAY)
     run_later = enqueue(lab.jobs, spec("later", run_at_ms=lab.clock.now + 10 * DAY))
     lab.clock.advance(DAY)
-    lab.scheduler.tidy()
+    lab.tidy()
     assert kept(lab) == {running, waiting, *run_later}
     assert complete(lab.jobs, held.token).state is pb.JobState.SUCCEEDED
 
@@ -97,7 +136,7 @@ def test_nothing_is_deleted_without_a_policy(keeping):
     lab = keeping()
     run(lab, 5)
     lab.clock.advance(5_000 * DAY)
-    lab.scheduler.tidy()
+    lab.tidy()
     assert len(kept(lab)) == 5
 
 

@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from asking import complete, enqueue, expire, lease, spec
+from asking import complete, enqueue, expire, get, lease, report, spec
 
 from loam_lab.errors import Conflict, Fenced, Invalid, NotFound
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
@@ -114,3 +114,13 @@ def test_a_value_damaged_on_the_way_is_refused(jobs):
     step = pb.Blob(sha256="zz")
     with pytest.raises(Invalid, match="SHA-256"):
         record(jobs, held.token, blob=step)
+
+
+def test_a_file_that_a_run_wrote_is_named_and_not_kept(lab, jobs):
+    """Only its path and size: whoever deletes the run leaves the file alone."""
+    [job_id] = enqueue(jobs)
+    [held] = lease(jobs)
+    written = pb.Artifact(name="out.csv", kind=pb.ArtifactKind.ARTIFACT_FILE, path="/work/out.csv", size_bytes=12)
+    report(jobs, held.token, "artifact", written)
+    assert list(get(jobs, job_id).artifacts) == [written]
+    assert lab.store.read(lambda reader: reader.select("kept_artifacts", (lab.head(job_id).seq,))) == []

@@ -81,7 +81,7 @@ def test_retention_over_a_hundred_thousand_runs_is_quick_and_leaves_what_lives(t
     live = enqueue(lab.jobs, spec("waits"), spec("runs"))
     [held] = lease(lab.jobs)
     begin = perf_counter()
-    lab.scheduler.tidy()
+    lab.tidy()
     took = perf_counter() - begin
     [(left,)] = lab.store.read(lambda reader: reader.select("count_ended"))
     assert left == 99_500

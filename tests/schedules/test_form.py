@@ -140,4 +140,7 @@ def test_the_runs_of_one_schedule_are_listed_newest_first_page_by_page(lab, jobs
     ready = service_pb.ListRequest(schedule_id=mine.id, states=[pb.JobState.READY], text="a", queue="default")
     assert len(jobs.list(ready).jobs) == 6
     assert not jobs.list(service_pb.ListRequest(schedule_id=mine.id, text="b")).jobs
+    every = [job.id for job in jobs.list(service_pb.ListRequest()).jobs]
+    of_mine = jobs.list(service_pb.ListRequest(schedule_id=mine.id, job_ids=every)).jobs
+    assert {job.id for job in of_mine} == {job.id for job in found}
     assert not jobs.list(service_pb.ListRequest(schedule_id="nothing")).jobs

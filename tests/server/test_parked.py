@@ -1,8 +1,20 @@
 """A Lease that waits is answered by the transaction that brings it a job; its answer is never lost."""
 
 import asyncio
+import threading
 
+import pytest
+from connectrpc.errors import ConnectError
+from homes import until
+
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server.app import _AsyncJobs
+from loam_lab.server.auth import Principal
+from loam_lab.server.jobs import LocalJobs
+from loam_lab.server.presence import Presence
 from loam_lab.server.signals import Signals
+from loam_lab.server.unary import _Context
 from loam_lab.store.sqlite import SqliteStore
 
 JOBS = ("default", "default")
@@ -96,3 +108,92 @@ def test_one_that_fails_takes_nobody_along(tmp_path):
     brought, failed, leased = asyncio.run(run())
     assert (brought, repr(failed), leased) == ("brought", "ValueError('no')", "leased")
     store.close()
+
+
+def test_an_idle_store_commits_in_the_thread_that_asks(tmp_path):
+    signals, commits = Signals(), []
+    store = _store(tmp_path, signals, commits)
+    del commits[:]
+    told, failed = [], []
+
+    def fails(tx):
+        tx.set_meta("half", "x")
+        raise ValueError("no")
+
+    work = [
+        (lambda tx: tx.set_meta("a", "1"), lambda value: told.append((value, threading.get_ident())), failed.append),
+        (fails, told.append, failed.append),
+    ]
+    assert store.commit_here(work)
+    assert told == [(None, threading.get_ident())]
+    assert [str(error) for error in failed] == ["no"]
+    assert commits == ["before_commit", "after_commit"]
+    assert store.read(lambda reader: (reader.meta("a"), reader.meta("half"))) == ("1", None)
+
+    store.close()
+    assert not store.commit_here(work)
+    assert len(told) == 1
+
+
+def test_beside_other_work_it_is_left_to_the_writer(tmp_path):
+    store = SqliteStore(tmp_path / "jobs.db")
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(tx):
+        entered.set()
+        assert leave.wait(20)
+
+    writing = threading.Thread(target=store.write, args=(slow,))
+    writing.start()
+    assert entered.wait(20)
+    assert not store.commit_here([(_bring, lambda value: None, lambda error: None)])
+    leave.set()
+    writing.join(20)
+    until(lambda: store.commit_here([(_bring, lambda value: None, lambda error: None)]), 5)
+    store.close()
+
+
+def test_requests_of_one_turn_of_the_loop_share_a_commit_and_many_jobs_go_to_the_writer(tmp_path):
+    signals, commits = Signals(), []
+    store = _store(tmp_path, signals, commits)
+    jobs = LocalJobs(store, signals, lambda headers: Principal("default", "me"))
+    service = _AsyncJobs(jobs, Presence(), 2)
+    threads = []
+
+    def request(name, count):
+        task = pb.Task(engine="python", name="t", payload=b"{}")
+        return api.EnqueueRequest(request_id=name, jobs=[pb.JobSpec(task=task) for _ in range(count)])
+
+    async def send(*requests):
+        here = _Context({})
+        return await asyncio.gather(*(service.enqueue(one, here) for one in requests))
+
+    def spy(place):
+        if place == "before_commit":
+            threads.append(threading.current_thread().name)
+
+    store._failpoint = spy
+    assert [len(reply.job_ids) for reply in asyncio.run(send(request("a", 2), request("b", 2)))] == [2, 2]
+    assert threads == ["MainThread"]
+    asyncio.run(send(request("c", 500)))
+    assert threads == ["MainThread", "loam-store-writer"]
+    asyncio.run(send(*(request(f"d{n}", 1) for n in range(3))))
+    assert set(threads[2:]) == {"loam-store-writer"}
+
+    def begin_anew():
+        service._here_after = 0.0
+        with store._committing:  # the writer answers before it lets go
+            del threads[:]
+
+    begin_anew()
+    store._failpoint = lambda place: (spy(place), threading.Event().wait(0.02))  # a slow disk
+    asyncio.run(send(request("slow", 1)))
+    store._failpoint = spy
+    asyncio.run(send(request("after", 1)))
+    assert threads == ["MainThread", "loam-store-writer"]
+    begin_anew()
+    asyncio.run(send(request("later", 1)))
+    assert threads == ["MainThread"]
+    store.close()
+    with pytest.raises(ConnectError, match="the server is ending"):
+        asyncio.run(send(request("e", 1)))

@@ -44,10 +44,10 @@ def test_a_home_that_others_may_read_is_closed_to_them(home):
 
 def test_a_wrong_token_is_refused_with_words(home):
     home.here("up")
-    wrong = connect.Jobs(transport.raw_client(home.record()["url"]), token="guess", name="test")
+    wrong = connect.Jobs(transport.Client(home.record()["url"]), token="guess", name="test")
     with pytest.raises(Unauthenticated, match="wrong token: the server's is in LOAM_HOME/token"):
         wrong.hello()
-    nobody = connect.Jobs(transport.raw_client(home.record()["url"]), token="", name="test")
+    nobody = connect.Jobs(transport.Client(home.record()["url"]), token="", name="test")
     with pytest.raises(Unauthenticated):
         nobody.status(api.StatusRequest())
 

@@ -47,7 +47,7 @@ def test_an_idle_older_server_is_replaced(home, old_server):
 def test_a_busy_older_server_goes_on_and_says_so(home, old_server):
     record = embedded.server_record(home.path)
     token = (home.path / "token").read_text()
-    early = connect.Jobs(transport.raw_client(record["url"]), token=token, name="early")
+    early = connect.Jobs(transport.Client(record["url"]), token=token, name="early")
     task = pb.Task(engine="python", name="t", payload=b"{}")
     early.enqueue(
         api.EnqueueRequest(jobs=[pb.JobSpec(task=task)], lease_to=api.LeaseTo(worker="early", lease_ms=60_000))

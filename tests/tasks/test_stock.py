@@ -17,7 +17,7 @@ def stock_of(clock, slots=2, prefetch=1_000):
 
 
 def works(number, clock):
-    made = [Work(pb.Lease(job=pb.Job(id=str(index)))) for index in range(number)]
+    made = [Work(pb.TaskLease(job_id=str(index))) for index in range(number)]
     for work in made:
         work.leased = clock.now
     return made
