@@ -82,6 +82,7 @@ def test_a_failed_run_says_why_first_and_is_retried_with_other_parameters(tab, h
     source = "print('day', params['day'])\nif params['day'] < 5:\n    raise ValueError('no such day <b>bold</b>')\n"
     run_id = home.submit("days.py", source, "--param", "day=3")
     home.ended(run_id)
+    expect(tab.row(run_id)).to_have_text(re.compile("dead letter.*no such day.*spark"))
     tab.row(run_id).click()
     page = tab.page.locator(".jp-loam-page:visible")
     error = page.get_by_role("alert", name="Error")
