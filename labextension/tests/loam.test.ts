@@ -42,6 +42,18 @@ function page(jobs = [job('a')]) {
 
 const soon = () => new Promise(resolve => setTimeout(resolve, 20));
 
+describe('who did what', () => {
+  it('is told of a run that somebody cancelled, and kept for the last thousand', () => {
+    const { loam, stream } = page();
+    const cancelled = (id: string) => event(1, id, { kind: EventKind.CANCEL_REQUESTED, actor: 'bob' });
+    stream.onEvents([cancelled('a'), event(2, 'b', { kind: EventKind.LEASED, actor: 'worker' })]);
+    expect([...loam.cancelledBy]).toEqual([['a', 'bob']]);
+    stream.onEvents(Array.from({ length: 1_000 }, (_, at) => cancelled(`c${at}`)));
+    expect([loam.cancelledBy.size, loam.cancelledBy.has('a'), loam.cancelledBy.has('c0')]).toEqual([1_000, false, true]);
+    loam.dispose();
+  });
+});
+
 describe('what a page asks', () => {
   it('reads the list, the counts and the name when the server is there', async () => {
     const { loam, stream, calls } = page();

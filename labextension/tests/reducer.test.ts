@@ -1,10 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { EventKind, Hold, JobState } from '../src/gen/loam/jobs/v1/jobs_pb';
 import { applyEvent } from '../src/model/reducer';
-import { wordOf } from '../src/model/state';
+import { fractionOf, wordOf } from '../src/model/state';
 import { NOW, event, job } from './make';
 
 const RUNNING = { state: JobState.RUNNING, epoch: 1n };
+
+describe('how far a run is', () => {
+  it('is said while it runs: the progress of a lost attempt is not that of the next one', () => {
+    const runs = job('a', { state: JobState.RUNNING, progress: { fraction: 0.43 } });
+    const waits = job('a', { state: JobState.READY, attempts: 1, progress: { fraction: 0.43 } });
+    expect([fractionOf(runs), fractionOf(waits)]).toEqual([0.43, undefined]);
+  });
+});
 
 describe('what an event does to a run', () => {
   it('walks a run from queued to its end', () => {

@@ -200,8 +200,8 @@ def _run_row(job: pb.Job, now_ms: int) -> str:
         (f"<bdi>{escape(name)}</bdi>", "left"),
         (escape(took), "right"),
         (f'<span title="{escape(words.instant(job.created_at_ms))}">{words.ago(job.created_at_ms, now_ms)}</span>', ""),
-        (f"<code>{escape(job.id[:13])}</code>", "left"),
-        (f'<span style="{SUB}"><bdi>{escape(error)}</bdi></span>', "left"),
+        (f'<code style="white-space:nowrap">{escape(job.id[:13])}</code>', "left"),
+        (f'<span style="{SUB};white-space:normal;overflow-wrap:anywhere"><bdi>{escape(error)}</bdi></span>', "left"),
     )
     return (
         "<tr>"

@@ -7,18 +7,33 @@ from homes import Home
 from pages import Lab, Tab, chromium
 from playwright.sync_api import sync_playwright
 
-_FLAGS = (
+FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync --disable-dev-shm-usage"
 )
 
 
 @pytest.fixture(scope="session")
-def browser():
-    with sync_playwright() as playwright:
-        one = playwright.chromium.launch(executable_path=chromium(), headless=True, args=_FLAGS.split())
+def playwright():
+    with sync_playwright() as one:
         yield one
-        one.close()
+
+
+@pytest.fixture(scope="session")
+def context(playwright, tmp_path_factory):
+    """What the pages of one person share: cookies and the cache.
+
+    A profile on the disk, as a person has: only there Chromium keeps Lab's compiled scripts, a second for each page.
+    """
+    one = playwright.chromium.launch_persistent_context(
+        tmp_path_factory.mktemp("profile"),
+        executable_path=chromium(),
+        headless=True,
+        args=FLAGS.split(),
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    yield one
+    one.close()
 
 
 @pytest.fixture(scope="session")
@@ -32,14 +47,6 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="session")
 def lab(home, tmp_path_factory):
     one = Lab(home, tmp_path_factory.mktemp("lab"))
-    yield one
-    one.close()
-
-
-@pytest.fixture(scope="session")
-def context(browser):
-    """What the pages of one person share: cookies and the cache."""
-    one = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
     yield one
     one.close()
 

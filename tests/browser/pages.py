@@ -18,7 +18,14 @@ from homes import Home, until
 from playwright.sync_api import BrowserContext, Error, Locator, Page, Request
 
 PREFIX = "/user/ada lovelace/".replace(" ", "%20")
-_NO_NEWS = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+# Neither news, nor a picture over the page while it starts, nor a look whether Lab's own scripts want building.
+_LAB = {
+    "disabledExtensions": {
+        "@jupyterlab/apputils-extension:announcements": True,
+        "@jupyterlab/apputils-extension:splash": True,
+    },
+    "buildCheck": False,
+}
 
 
 def free_port() -> int:
@@ -46,7 +53,7 @@ class Lab:
         own = folder / "jupyter"
         self.settings = own / "config"
         self.settings.joinpath("labconfig").mkdir(parents=True)
-        (self.settings / "labconfig" / "page_config.json").write_text(json.dumps(_NO_NEWS))
+        (self.settings / "labconfig" / "page_config.json").write_text(json.dumps(_LAB))
         (self.settings / "jupyter_server_config.py").write_text(config)
         env = {
             **home.env,
@@ -82,7 +89,7 @@ class Lab:
         assert self._program.poll() is None, Path(self._log.name).read_text()[-2000:]
         try:
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            return bool(opener.open(f"{self.url}api/status?token={self.token}", timeout=2).status == 200)
+            return bool(opener.open(f"{self.url}api?token={self.token}", timeout=2).status == 200)
         except OSError:
             return False
 
@@ -149,7 +156,6 @@ class Tab:
             except Error as error:
                 if "context was destroyed" not in str(error):
                     raise
-        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
         return self
 
     def reload(self) -> Tab:

@@ -103,6 +103,18 @@ def test_the_section_pauses_and_triggers_by_keyboard_and_pointer(tab, home):
     acts.get_by_role("button", name="Pause").click()
     expect(row).to_have_attribute("data-state", "paused")
     assert named(home, "nightly").paused
+    # The menu offers what fits, also where the key for menus opens it: that is an event of the list.
+    menu = tab.page.locator(".lm-Menu")
+    row.click(button="right")
+    expect(menu.get_by_text("Resume Schedule")).to_be_visible()
+    expect(menu.get_by_text("Pause Schedule")).to_have_count(0)
+    tab.page.keyboard.press("Escape")
+    expect(menu).to_have_count(0)
+    side.get_by_role("listbox", name="Schedules").dispatch_event("contextmenu")
+    menu.get_by_text("Resume Schedule").click()
+    expect(row).to_have_attribute("data-state", "scheduled")
+    acts.get_by_role("button", name="Pause").click()
+    expect(row).to_have_attribute("data-state", "paused")
     acts.get_by_role("button", name="Resume").click()
     expect(row).to_have_attribute("data-state", "scheduled")
 

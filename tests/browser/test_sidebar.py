@@ -82,6 +82,7 @@ def test_a_failed_run_says_why_first_and_is_retried_with_other_parameters(tab, h
     source = "print('day', params['day'])\nif params['day'] < 5:\n    raise ValueError('no such day <b>bold</b>')\n"
     run_id = home.submit("days.py", source, "--param", "day=3")
     home.ended(run_id)
+    expect(tab.row(run_id)).to_have_text(re.compile("dead letter.*no such day.*spark"))
     tab.row(run_id).click()
     page = tab.page.locator(".jp-loam-page:visible")
     error = page.get_by_role("alert", name="Error")
@@ -152,12 +153,20 @@ def test_dead_letters_are_redriven_selected_and_all_of_a_filter_after_the_count(
 
 
 def test_a_queue_is_paused_and_resumed(tab, home):
-    enqueue(home.client(), ["waits"], queue="slow lane".replace(" ", "-"))
+    [waits] = enqueue(home.client(), ["waits"], queue="slow-lane")
     tab.sidebar()
     section = tab.page.get_by_role("region", name="Queues")
     section.get_by_role("button", name="Pause queue slow-lane").click()
     expect(section).to_contain_text("paused")
     assert home.client().queues(api.QueuesRequest(names=["slow-lane"])).queues[0].paused
+    # Its run says what it waits for, and mends it.
+    tab.command("loam:open-run", id=waits)
+    page = tab.page.locator(".jp-loam-page:visible")
+    expect(page).to_contain_text("the queue slow-lane is paused")
+    assert serious(tab.page) == []
+    page.get_by_role("button", name="Resume the queue").click()
+    expect(page).not_to_contain_text("is paused")
+    section.get_by_role("button", name="Pause queue slow-lane").click()
     section.get_by_role("button", name="Resume queue slow-lane").click()
     expect(section.get_by_role("button", name="Pause queue slow-lane")).to_be_visible()
 
@@ -182,12 +191,13 @@ def test_a_file_becomes_a_job_and_lab_says_that_it_failed(tab, lab, home):
 
 def test_a_run_view_comes_back_after_a_reload_and_by_its_link(tab, home, lab):
     [run_id] = enqueue(home.client(), ["linked"])
-    tab.command("loam:open-run", id=run_id)
     page = tab.page.locator(".jp-loam-page:visible")
-    expect(page.get_by_role("heading", name="linked")).to_be_visible()
-    page.get_by_role("button", name="Copy a link to this run").click()
-    link = tab.page.evaluate("navigator.clipboard.readText()")
-    tab.page.wait_for_timeout(1_200)  # Lab saves its layout a second after a change
+    with tab.page.expect_request(lambda asked: asked.method == "PUT" and run_id in (asked.post_data or "")) as saved:
+        tab.command("loam:open-run", id=run_id)
+        expect(page.get_by_role("heading", name="linked")).to_be_visible()
+        page.get_by_role("button", name="Copy a link to this run").click()
+        link = tab.page.evaluate("navigator.clipboard.readText()")
+    assert saved.value.response().ok  # Lab keeps its layout a second after a change
     tab.reload()
     expect(page.get_by_role("heading", name="linked")).to_be_visible()
     tab.page.goto(f"{link}&reset&token={lab.token}")
@@ -275,6 +285,11 @@ def test_a_server_that_is_ended_leaves_a_banner_and_comes_back(tab, home):
     banner = tab.page.locator("#loam-runs").get_by_role("alert")
     expect(banner).to_contain_text("Server not reachable")
     expect(tab.row(run_id)).to_be_visible()
+    # What was read stays, once, in grey: no section repeats what the banner says.
+    sections = tab.page.locator("#loam-runs .jp-loam-secs")
+    expect(sections.get_by_role("region", name="Queues")).to_contain_text("nobody")
+    expect(sections).not_to_contain_text("is not running")
+    assert serious(tab.page) == []
     expect(tab.page.locator("#jp-main-statusbar")).to_contain_text("not reachable")
     banner.get_by_role("button", name="Retry now").click()
     expect(banner).to_have_count(0)

@@ -20,6 +20,7 @@ const FIRST_PAGE = 60;
 const PAGE = 500;
 const MOST_REREAD = 200;
 const MOST_PLACED = 60;
+const MOST_NOTED = 1_000;
 
 export class Loam {
   readonly changed = new Signal<this, Change>(this);
@@ -34,6 +35,8 @@ export class Loam {
   active = '';
   /** The schedule that is chosen in the sidebar. */
   activeSchedule = '';
+  /** Who asked a run to stop, of those that were asked while this page was open. */
+  readonly cancelledBy = new Map<string, string>();
   /** When what is shown was last true. */
   seenMs = 0;
   error = '';
@@ -211,6 +214,9 @@ export class Loam {
   private _heed(events: readonly Event[]): void {
     this.seenMs = Date.now();
     for (const event of events) {
+      if (event.kind === EventKind.CANCEL_REQUESTED) {
+        this._note(event);
+      }
       this._followed.get(event.jobId)?.apply(event);
     }
     this._during.forEach(kept => kept.push(...events));
@@ -229,6 +235,17 @@ export class Loam {
       this.changed.emit('schedules');
     }
     this.events.emit(events);
+  }
+
+  /** Who cancelled, for the last thousand: no record of a run says it, its events do. */
+  private _note(event: Event): void {
+    this.cancelledBy.set(event.jobId, event.actor);
+    for (const [oldest] of this.cancelledBy) {
+      if (this.cancelledBy.size <= MOST_NOTED) {
+        break;
+      }
+      this.cancelledBy.delete(oldest);
+    }
   }
 
   private _heedState(state: ServerState): void {

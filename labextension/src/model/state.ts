@@ -67,6 +67,11 @@ export function hasEnded(job: Job): boolean {
   return job.state === JobState.SUCCEEDED || job.state === JobState.FAILED || job.state === JobState.CANCELLED;
 }
 
+/** How far it is, 0 to 1; undefined where it does not run, or does not say. A lost attempt's progress is not the next one's. */
+export function fractionOf(job: Job): number | undefined {
+  return job.state === JobState.RUNNING ? job.progress?.fraction : undefined;
+}
+
 /** How long the last attempt ran, or runs; 0 before the first. */
 export function lengthMs(job: Job, nowMs: number): number {
   const started = Number(job.startedAtMs);

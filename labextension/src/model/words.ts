@@ -44,6 +44,12 @@ export function age(atMs: number, nowMs: number): string {
   return `${seconds} s`;
 }
 
+/** The same in a sentence: just now, 4 min ago. */
+export function ago(atMs: number, nowMs: number, trans: Trans): string {
+  const passed = age(atMs, nowMs);
+  return passed === 'now' ? trans.__('just now') : trans.__('%1 ago', passed);
+}
+
 // Made once: it costs more than all the rest of a row.
 const ZONED = new Intl.DateTimeFormat('en', { timeZoneName: 'short' });
 

@@ -14,8 +14,7 @@ import { count, plain } from '../model/words';
 import { COMMANDS } from '../tokens';
 import type { DeadFilterInit } from '../ui/ask';
 import type { Actions } from '../ui/face';
-import type { JobForm } from './dialogs';
-import { askJob, confirm, paramsOf, problemOf } from './dialogs';
+import { askJob, confirm, jobForm, paramsOf, problemOf } from './dialogs';
 import { attempt, makeScheduleActions } from './scheduleactions';
 
 const MOST_AT_ONCE = 1_000;
@@ -62,14 +61,7 @@ export function makeActions(
     attempt(trans.__('Not submitted'), async () => {
       const spec = fromBinary(JobSpecSchema, await jobOf(settings, serviceManager.contents.localPath(path)));
       const payload = record(spec.task?.payload ?? new Uint8Array());
-      const given: JobForm = {
-        name: spec.task?.name ?? path,
-        queue: 'default',
-        tags: '',
-        params: JSON.stringify(payload.params ?? {}, null, 2),
-        retries: '0',
-        timeoutS: '0'
-      };
+      const given = jobForm(spec.task?.name ?? path, payload.params);
       const form = await askJob(
         trans,
         trans.__('Run %1 as a job', plain(given.name, { most: 60 })),
@@ -118,14 +110,7 @@ export function makeActions(
       attempt(trans.__('Not retried'), async () => {
         const { job } = await loam.call(Jobs.method.get, { jobId: id });
         const payload = record(job?.task?.payload ?? new Uint8Array());
-        const given: JobForm = {
-          name: job?.task?.name ?? id,
-          queue: '',
-          tags: '',
-          params: JSON.stringify(payload.params ?? {}, null, 2),
-          retries: '0',
-          timeoutS: '0'
-        };
+        const given = jobForm(job?.task?.name ?? id, payload.params);
         const form = await askJob(
           trans,
           trans.__('Retry %1 with other parameters', plain(given.name, { most: 60 })),
@@ -149,7 +134,8 @@ export function makeActions(
             trans,
             trans.__('Redrive %1 dead letters?', many),
             trans.__('Each becomes a new run in its queue; the old ones keep their outcome.'),
-            trans.__('Redrive %1', many)
+            trans.__('Redrive %1', many),
+            false
           ))
         ) {
           return;
@@ -189,6 +175,8 @@ export function makeActions(
     setPaused: (queue, paused) =>
       attempt(trans.__('The queue is unchanged'), async () => {
         await loam.call(Jobs.method.setQueue, { name: queue, paused });
+        // No event tells it: the other views of queues read again.
+        loam.changed.emit('counts');
       }),
     startServer: () =>
       attempt(trans.__('The loam server does not start'), async () => {
@@ -199,7 +187,9 @@ export function makeActions(
       void attempt(trans.__('Not submitted'), async () => {
         const answer = await InputDialog.getText({
           title: trans.__('Run a file as a job'),
-          label: trans.__('Path of the file, from the folder of the file browser'),
+          label: trans.__('Path of a Python file or notebook, as in the file browser'),
+          okLabel: trans.__('Next…'),
+          cancelLabel: trans.__('Back'),
           placeholder: 'jobs/load.py'
         });
         if (answer.button.accept && answer.value) {

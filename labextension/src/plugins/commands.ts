@@ -90,7 +90,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
 
     const selected = (): string => browsers?.tracker.currentWidget?.selectedItems().next().value?.path ?? '';
     commands.addCommand('loam:run-selected-as-job', {
-      label: trans.__('Run as Job…'),
+      label: args => (args.isPalette ? trans.__('Run Selected File as Job…') : trans.__('Run as Job…')),
       caption: trans.__('Run this file in a worker'),
       icon: loamIcon,
       describedBy: { args },
@@ -99,7 +99,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       execute: () => commands.execute(COMMANDS.runAsJob, { path: selected() })
     });
     commands.addCommand('loam:run-notebook-as-job', {
-      label: trans.__('Run as job…'),
+      label: args => (args.isPalette ? trans.__('Run Notebook as Job…') : trans.__('Run as job…')),
       caption: trans.__('Save this notebook and run it in a worker'),
       icon: loamIcon,
       describedBy: { args },
@@ -133,11 +133,12 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       COMMANDS.redrive,
       COMMANDS.remove,
       COMMANDS.copyLink,
-      COMMANDS.startServer,
-      'loam:run-notebook-as-job',
-      'loam:run-selected-as-job'
+      COMMANDS.startServer
     ]) {
       palette?.addItem({ command, category });
+    }
+    for (const command of ['loam:run-notebook-as-job', 'loam:run-selected-as-job']) {
+      palette?.addItem({ command, category, args: { isPalette: true } });
     }
   }
 };

@@ -4,12 +4,13 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { Trans } from '../model/words';
 
-/** Ask a question with consequences; the safe answer has the focus. */
-export async function confirm(trans: Trans, title: string, body: string, label: string): Promise<boolean> {
+/** Ask a question with consequences; the safe answer has the focus. What cannot be taken back is red. */
+export async function confirm(trans: Trans, title: string, body: string, label: string, isFinal = true): Promise<boolean> {
+  const button = isFinal ? Dialog.warnButton({ label }) : Dialog.okButton({ label });
   const answer = await showDialog({
     title,
     body,
-    buttons: [Dialog.cancelButton({ label: trans.__('Back') }), Dialog.warnButton({ label })],
+    buttons: [Dialog.cancelButton({ label: trans.__('Back') }), button],
     defaultButton: 0
   });
   return answer.button.accept;
@@ -22,6 +23,11 @@ export interface JobForm extends Record<string, string> {
   params: string;
   retries: string;
   timeoutS: string;
+}
+
+/** A form as it is before anything is typed. */
+export function jobForm(name: string, params: unknown): JobForm {
+  return { name, queue: 'default', tags: '', params: JSON.stringify(params ?? {}, null, 2), retries: '0', timeoutS: '0' };
 }
 
 export interface AskedField {
@@ -111,7 +117,7 @@ class FormWidget<T extends Record<string, string>> extends ReactWidget implement
             {field?.kind === 'lines' ? (
               <textarea
                 className="jp-loam-in mono"
-                rows={3}
+                rows={Math.min(12, Math.max(3, (this._form[name] ?? '').split('\n').length))}
                 spellCheck={false}
                 defaultValue={this._form[name]}
                 onChange={set(name)}

@@ -16,7 +16,7 @@ import { count, plain } from '../model/words';
 import { instantOf, wall } from '../model/zone';
 import { COMMANDS } from '../tokens';
 import type { ScheduleActions } from '../ui/face';
-import { ask, askJob, confirm, paramsOf, problemOf } from './dialogs';
+import { ask, askJob, confirm, jobForm, paramsOf, problemOf } from './dialogs';
 
 /** Do it; what goes wrong is said, once. */
 export async function attempt(what: string, act: () => Promise<void>): Promise<void> {
@@ -62,15 +62,7 @@ export function makeScheduleActions(
       attempt(trans.__('Not triggered'), async () => {
         const { schedule, name } = await read(id);
         const params = paramsIn(record(schedule?.job?.task?.payload ?? new Uint8Array()));
-        const given = {
-          name,
-          queue: '',
-          tags: '',
-          params: JSON.stringify(params, null, 2),
-          retries: '0',
-          timeoutS: '0'
-        };
-        const form = await askJob(trans, trans.__('Run %1 now', name), given, ['params'], typed => problemOf(typed, trans));
+        const form = await askJob(trans, trans.__('Run %1 now', name), jobForm(name, params), ['params'], typed => problemOf(typed, trans));
         if (form) {
           const text = JSON.stringify(paramsOf(form.params));
           const { jobId } = await loam.call(Jobs.method.triggerSchedule, {
@@ -94,7 +86,7 @@ export function makeScheduleActions(
           { from: '', to: wall(Date.now(), zone), concurrency: '1' },
           {
             from: { label: trans.__('From, in %1', zone), kind: 'datetime-local' },
-            to: { label: trans.__('To, included'), kind: 'datetime-local' },
+            to: { label: trans.__('To, in %1, included', zone), kind: 'datetime-local' },
             concurrency: { label: trans.__('Runs at once') }
           },
           typed =>

@@ -98,7 +98,7 @@ export const schedules: JupyterFrontEndPlugin<void> = {
       execute: args => openForm(String(args.path ?? browsers?.tracker.currentWidget?.selectedItems().next().value?.path ?? ''), '')
     });
     commands.addCommand(COMMANDS.scheduleNotebook, {
-      label: trans.__('Schedule…'),
+      label: args => (args.isPalette ? trans.__('Schedule Notebook…') : trans.__('Schedule…')),
       caption: trans.__('Save this notebook and run it at its times'),
       icon: loamIcon,
       describedBy: { args: { type: 'object', properties: {} } },
@@ -129,7 +129,6 @@ export const schedules: JupyterFrontEndPlugin<void> = {
     });
     const category = trans.__('Loam');
     for (const command of [
-      COMMANDS.scheduleNotebook,
       COMMANDS.openSchedule,
       COMMANDS.editSchedule,
       COMMANDS.triggerSchedule,
@@ -140,5 +139,6 @@ export const schedules: JupyterFrontEndPlugin<void> = {
     ]) {
       palette?.addItem({ command, category });
     }
+    palette?.addItem({ command: COMMANDS.scheduleNotebook, category, args: { isPalette: true } });
   }
 };

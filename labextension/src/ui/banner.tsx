@@ -37,7 +37,7 @@ export function Banner(): JSX.Element | null {
         {server.message ? (
           <>
             {' '}
-            <Text value={server.message} most={400} />
+            <Text value={server.message.charAt(0).toUpperCase() + server.message.slice(1)} most={400} />
           </>
         ) : null}
       </span>

@@ -82,6 +82,27 @@ export function Button(props: {
   );
 }
 
+/** A field in which one looks for something by its text. */
+export function Search(props: {
+  label: string;
+  placeholder: string;
+  value: string;
+  onChange: (value: string) => void;
+  onKeyDown?: (event: React.KeyboardEvent) => void;
+}): JSX.Element {
+  return (
+    <input
+      className="jp-loam-in"
+      type="search"
+      aria-label={props.label}
+      placeholder={props.placeholder}
+      value={props.value}
+      onChange={event => props.onChange(event.target.value)}
+      onKeyDown={props.onKeyDown}
+    />
+  );
+}
+
 /** An instant as its age; the instant with its zone on hover. */
 export function When(props: { atMs: number; nowMs: number; className?: string }): JSX.Element {
   return (

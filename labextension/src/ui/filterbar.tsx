@@ -5,7 +5,7 @@ import type { Filter, StateFilter } from '../model/filter';
 import { EVERYTHING, isEmpty } from '../model/filter';
 import { GLYPH } from '../model/state';
 import { count } from '../model/words';
-import { Button, Icon, Text, useSignal, wordIn } from './bits';
+import { Button, Icon, Search, Text, useSignal, wordIn } from './bits';
 import { useFace } from './face';
 
 const CHIPS: readonly [StateFilter, (counts: CountsResponse) => bigint][] = [
@@ -47,13 +47,11 @@ export function FilterBar(): JSX.Element {
       <div className="jp-loam-filter">
         <span className="jp-loam-search">
           <Icon name="search" />
-          <input
-            className="jp-loam-in"
-            type="search"
-            aria-label={trans.__('Filter runs by name')}
+          <Search
+            label={trans.__('Filter runs by name')}
             placeholder={trans.__('Filter runs')}
             value={filter.text}
-            onChange={event => change({ text: event.target.value }, 150)}
+            onChange={text => change({ text }, 150)}
           />
         </span>
         <Button

@@ -1,14 +1,16 @@
 /** A run in its cell. The saved bundle is shown first; then the run is followed by its id, whoever runs it now. */
 import * as React from 'react';
 import type { Snapshot } from '../gen/loam/jobs/v1/jobs_pb';
+import { JobState } from '../gen/loam/jobs/v1/jobs_pb';
 import type { SavedRun } from '../model/bundle';
 import { isSameCode } from '../model/bundle';
 import type { Followed } from '../model/followed';
 import type { Word } from '../model/state';
-import { GLYPH, hasEnded, lengthMs, newsIn, record, rowsOf, wordOf } from '../model/state';
-import { count, duration, whole } from '../model/words';
-import { Bar, Button, Glyph, Text, When, useNow, useSignal, wordIn } from './bits';
+import { GLYPH, fractionOf, hasEnded, lengthMs, newsIn, record, rowsOf, wordOf } from '../model/state';
+import { ago, count, duration, instant, whole } from '../model/words';
+import { Bar, Button, Glyph, Text, useNow, useSignal, wordIn } from './bits';
 import { useFace } from './face';
+import { figure } from './runrow';
 
 interface Props {
   saved: SavedRun;
@@ -44,11 +46,12 @@ function Live(props: Props & { run: Followed }): JSX.Element {
   }
   const word = wordOf(job);
   const isLost = loam.server.kind === 'lost' && !hasEnded(job);
-  const fraction = hasEnded(job) ? undefined : job.progress?.fraction;
-  const took = lengthMs(job, nowMs);
+  const fraction = fractionOf(job);
+  const time = job.state === JobState.RUNNING ? whole(lengthMs(job, nowMs)) : figure(job, nowMs, trans);
+  const place = word === 'queued' && job.position ? `${trans.__('position %1', String(job.position))}, ` : '';
   const payload = record(detail.job?.task?.payload ?? new Uint8Array());
   const mayAct = loam.canWrite === true && isSameCode(source(), payload.source);
-  const news = hasEnded(job) ? '' : newsIn(job.progress?.text ?? '');
+  const news = job.state === JobState.RUNNING ? newsIn(job.progress?.text ?? '') : '';
   const failure = detail.outcome?.failure;
   const error = hasEnded(job) && failure ? `${failure.kind}: ${failure.message}` : hasEnded(job) ? job.error : '';
   return (
@@ -65,18 +68,11 @@ function Live(props: Props & { run: Followed }): JSX.Element {
         </Glyph>
         <span className="jp-loam-facts">
           <Fact value={job.task?.name ?? ''} />
-          {word === 'queued' ? (
-            <span>
-              {job.position ? `${trans.__('position %1', String(job.position))}, ` : ''}
-              {trans.__('waits %1', whole(nowMs - Number(job.runAtMs)))}
-            </span>
-          ) : (
-            <span>{hasEnded(job) ? duration(took) : whole(took)}</span>
-          )}
+          {time ? <span>{`${place}${time}`}</span> : null}
           {job.attempts > 1 ? <span>{trans.__('attempt %1', String(job.attempts))}</span> : null}
           {job.task?.engine ? <Fact value={job.task.engine} /> : null}
           {news ? <Fact value={news} /> : null}
-          {hasEnded(job) ? <When atMs={Number(job.createdAtMs)} nowMs={nowMs} /> : null}
+          {hasEnded(job) ? <span title={instant(Number(job.createdAtMs))}>{ago(Number(job.createdAtMs), nowMs, trans)}</span> : null}
           {isLost ? <span>{trans.__('server lost, as last seen')}</span> : null}
         </span>
         <span className="jp-loam-acts">

@@ -3,11 +3,12 @@ import * as React from 'react';
 import type { DayRow, Row } from '../model/days';
 import { grouped } from '../model/days';
 import { revealed, rowAt, rowsIn, stacked } from '../model/rows';
-import { hasEnded, wordOf } from '../model/state';
+import { fractionOf, hasEnded, wordOf } from '../model/state';
 import type { Trans } from '../model/words';
 import { day } from '../model/words';
 import { Text, useNow, useSignal } from './bits';
 import { useFace } from './face';
+import { onKeys } from './keys';
 import { RunRow } from './runrow';
 import { useView } from './view';
 
@@ -30,7 +31,7 @@ function heightOf(row: Row): number {
   if (row.kind === 'day') {
     return DAY_HEIGHT;
   }
-  return !hasEnded(row.job) && row.job.progress?.fraction !== undefined ? BAR_HEIGHT : ROW_HEIGHT;
+  return fractionOf(row.job) === undefined ? ROW_HEIGHT : BAR_HEIGHT;
 }
 
 export function RunList(): JSX.Element {
@@ -94,14 +95,6 @@ export function RunList(): JSX.Element {
     End: () => move('last'),
     Enter: () => loam.active && actions.open(loam.active)
   };
-  const onKeyDown = (event: React.KeyboardEvent) => {
-    const act = event.ctrlKey || event.altKey || event.metaKey ? undefined : keys[event.key];
-    if (act) {
-      event.preventDefault();
-      event.stopPropagation();
-      act();
-    }
-  };
   const runAt = (event: React.SyntheticEvent): string =>
     (event.target as Element).closest<HTMLElement>('[data-run]')?.dataset.run ?? '';
 
@@ -120,11 +113,11 @@ export function RunList(): JSX.Element {
     <div
       ref={scroller}
       className="jp-loam-list"
-      role="listbox"
+      role={jobs.length ? 'listbox' : 'group'}
       aria-label={trans.__('Runs')}
       tabIndex={0}
       aria-activedescendant={activeAt >= 0 ? `${prefix}${loam.active}` : undefined}
-      onKeyDown={onKeyDown}
+      onKeyDown={onKeys(keys)}
       onFocus={() => {
         if (activeAt < 0) {
           move('first');
@@ -173,6 +166,7 @@ export function RunList(): JSX.Element {
                       nowMs={nowMs}
                       isActive={element.job.id === loam.active}
                       mine={loam.actor}
+                      stopper={loam.cancelledBy.get(element.job.id) ?? ''}
                       trans={trans}
                       onAct={loam.canWrite ? () => void actions.redrive({ jobIds: [element.job.id] }) : undefined}
                     />
@@ -183,7 +177,7 @@ export function RunList(): JSX.Element {
           </div>
         ))}
       </div>
-      {loam.error && !jobs.length ? (
+      {loam.error && !jobs.length && loam.server.kind !== 'lost' ? (
         <div className="jp-loam-notice bad" role="presentation">
           <Text value={loam.error} />
         </div>

@@ -1,7 +1,8 @@
 /** One run in the sidebar: what it is, how it stands, since when. */
 import * as React from 'react';
 import type { Job } from '../gen/loam/jobs/v1/jobs_pb';
-import { hasEnded, lengthMs, newsIn, wordOf } from '../model/state';
+import { JobState } from '../gen/loam/jobs/v1/jobs_pb';
+import { fractionOf, hasEnded, lengthMs, newsIn, wordOf } from '../model/state';
 import type { Trans } from '../model/words';
 import { age, clock, day, duration, plain, whole } from '../model/words';
 import { Bar, Glyph, Text, When, wordIn } from './bits';
@@ -15,14 +16,14 @@ export function figure(job: Job, nowMs: number, trans: Trans): string {
   if (word === 'retrying' || word === 'scheduled') {
     return trans.__('in %1', whole(Math.max(0, Number(job.runAtMs) - nowMs)));
   }
-  const fraction = job.progress?.fraction;
-  if (!hasEnded(job)) {
+  if (job.state === JobState.RUNNING) {
+    const fraction = fractionOf(job);
     return fraction === undefined ? whole(lengthMs(job, nowMs)) : `${Math.floor(fraction * 100)} %`;
   }
-  return job.startedAtMs ? duration(lengthMs(job, nowMs)) : '';
+  return hasEnded(job) && job.startedAtMs ? duration(lengthMs(job, nowMs)) : '';
 }
 
-/** What stands after the state: place, engine, why, how far. */
+/** What stands after the state: place, why, engine, how far. */
 export function facts(job: Job, trans: Trans): string[] {
   const found: string[] = [];
   const word = wordOf(job);
@@ -31,14 +32,16 @@ export function facts(job: Job, trans: Trans): string[] {
       job.position > 1_000 ? trans.__('position over 1,000') : trans.__('position %1', String(job.position))
     );
   }
+  const hasFailed = word === 'failed' || word === 'dead letter';
+  if (hasFailed || word === 'retrying') {
+    found.push(job.error);
+  }
   found.push(job.task?.engine ?? '');
   const most = job.retry?.maxAttempts ?? 1;
-  if (job.attempts > 1 || word === 'dead letter' || word === 'retrying') {
+  if (job.attempts > 1 || word === 'retrying') {
     found.push(trans.__('attempt %1 of %2', String(job.attempts), String(Math.max(most, job.attempts))));
   }
-  if ((word === 'failed' || word === 'dead letter') && job.error) {
-    found.push(job.error);
-  } else if (!hasEnded(job) && job.progress?.text) {
+  if (job.state === JobState.RUNNING && job.progress?.text) {
     found.push(newsIn(job.progress.text));
   }
   return found.filter(Boolean);
@@ -52,17 +55,24 @@ interface Props {
   nowMs: number;
   isActive: boolean;
   mine: string;
+  /** Who asked it to stop, where that is known. */
+  stopper: string;
   trans: Trans;
   onAct?: () => void;
 }
 
 function Row(props: Props): JSX.Element {
-  const { job, nowMs, trans, isActive } = props;
+  const { job, nowMs, trans, isActive, mine, stopper } = props;
   const word = wordOf(job);
   const name = job.task?.name ?? '';
-  const fraction = hasEnded(job) ? undefined : job.progress?.fraction;
+  const fraction = fractionOf(job);
   const created = Number(job.createdAtMs);
-  const said = [...facts(job, trans), ...(job.actor !== props.mine && props.mine ? [trans.__('by %1', job.actor)] : [])];
+  const isStopped = word === 'cancelled' || word === 'cancelling';
+  const said = [
+    ...(isStopped && stopper && stopper !== mine ? [trans.__('stopped by %1', stopper)] : []),
+    ...facts(job, trans),
+    ...(mine && job.actor !== mine ? [trans.__('by %1', job.actor)] : [])
+  ];
   const isToday = day(created) === day(nowMs);
   return (
     <div
@@ -120,5 +130,6 @@ export const RunRow = React.memo(
     before.place === after.place &&
     before.total === after.total &&
     before.mine === after.mine &&
+    before.stopper === after.stopper &&
     (before.nowMs === after.nowMs || (hasEnded(after.job) && after.nowMs - before.nowMs < 10_000))
 );

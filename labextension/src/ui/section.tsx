@@ -55,8 +55,22 @@ function readOpen(key: string, otherwise: boolean): boolean {
   }
 }
 
-/** Something read from the server, and again when `again` changes; kept while it is read. */
+/** A word in the place of what a section shows. */
+export function Note(props: { children: React.ReactNode }): JSX.Element {
+  return (
+    <div className="jp-loam-line">
+      <span />
+      <span className="jp-loam-sub jp-loam-wraps">{props.children}</span>
+    </div>
+  );
+}
+
+/**
+ * Something read from the server, and again when `again` changes; kept while it is read.
+ * That the server is lost is no error of what is read: the banner says it, and what was read stays.
+ */
 export function useRead<T>(read: () => Promise<T>, again: unknown): { value: T | null; error: string } {
+  const { loam } = useFace();
   const [state, setState] = React.useState<{ value: T | null; error: string }>({ value: null, error: '' });
   React.useEffect(() => {
     let isWanted = true;
@@ -71,7 +85,7 @@ export function useRead<T>(read: () => Promise<T>, again: unknown): { value: T |
     // `read` is a new function each time; what it depends on is in `again`.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [again]);
-  return state;
+  return loam.server.kind === 'lost' ? { ...state, error: '' } : state;
 }
 
 /** A number that grows when something happened that a section shows, at most every `everyMs`; and now and then anyway. */

@@ -30,7 +30,7 @@ export function Sidebar(): JSX.Element {
           </div>
         </>
       )}
-      <div className="jp-loam-secs">
+      <div className={`jp-loam-secs${isStale ? ' jp-loam-stale' : ''}`}>
         {SECTIONS.map(section => (
           <SectionView key={section.id} section={section} />
         ))}

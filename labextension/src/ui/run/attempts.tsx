@@ -28,15 +28,18 @@ export function Attempts(props: { job: Job; attempts: readonly Attempt[]; nowMs:
   }
   const shown = attempts.slice(-MOST);
   const drawn = timeline(job, shown, nowMs);
-  const counted = trans.__('%1 counted', count(drawn.counted));
+  const [from, to] = [clock(drawn.fromMs), clock(drawn.toMs)];
   return (
     <section aria-label={trans.__('Attempts')}>
       <h2>
         {trans.__('Attempts')}{' '}
         <span className="jp-loam-sub">
-          {counted}
-          {drawn.givenBack ? `, ${trans.__('%1 given back', count(drawn.givenBack))}` : ''}
-          {attempts.length > MOST ? `, ${trans.__('the last %1 shown', String(MOST))}` : ''}
+          {[
+            drawn.givenBack ? trans.__('%1 counted, %2 given back', count(drawn.counted), count(drawn.givenBack)) : '',
+            attempts.length > MOST ? trans.__('the last %1 shown', String(MOST)) : ''
+          ]
+            .filter(Boolean)
+            .join(', ')}
         </span>
       </h2>
       <table className="jp-loam-gantt">
@@ -74,8 +77,8 @@ export function Attempts(props: { job: Job; attempts: readonly Attempt[]; nowMs:
             <td colSpan={3} />
             <td className="t">
               <div className="jp-loam-axis">
-                <span style={{ left: '0%' }}>{clock(drawn.fromMs)}</span>
-                <span style={{ left: '100%' }}>{clock(drawn.toMs)}</span>
+                <span style={{ left: '0%' }}>{from}</span>
+                {from === to ? null : <span style={{ left: '100%' }}>{to}</span>}
               </div>
             </td>
             <td />

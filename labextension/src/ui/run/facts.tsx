@@ -3,7 +3,7 @@ import * as React from 'react';
 import type { Job } from '../../gen/loam/jobs/v1/jobs_pb';
 import { Claim } from '../../gen/loam/jobs/v1/jobs_pb';
 import type { GetResponse } from '../../gen/loam/jobs/v1/service_pb';
-import { record, rowsOf } from '../../model/state';
+import { hasEnded, record, rowsOf } from '../../model/state';
 import { count, duration, instant, size } from '../../model/words';
 import { Text } from '../bits';
 import { useFace } from '../face';
@@ -143,19 +143,27 @@ function Where({ job, detail, payload }: Props): JSX.Element {
   ];
   return (
     <>
-      <h2>{trans.__('Where it ran')}</h2>
-      <dl className="jp-loam-dl">
+      <h2>{hasEnded(job) ? trans.__('Where it ran') : trans.__('Where it runs')}</h2>
+      <dl className="jp-loam-dl wraps">
         {facts
           .filter(([, value]) => value)
           .map(([name, value]) => (
             <React.Fragment key={name}>
               <dt>{name}</dt>
-              <dd title={value}>
-                <Text value={value} most={200} />
-              </dd>
+              <dd title={value}>{breakable(value)}</dd>
             </React.Fragment>
           ))}
       </dl>
     </>
   );
+}
+
+/** A path breaks behind a slash, where it must. */
+function breakable(value: string): React.ReactNode[] {
+  return value.slice(0, 1_000).split(/(?<=\/)/).map((part, place) => (
+    <React.Fragment key={place}>
+      <Text value={part} most={200} />
+      <wbr />
+    </React.Fragment>
+  ));
 }

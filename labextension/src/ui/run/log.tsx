@@ -6,7 +6,7 @@ import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import { Log, found } from '../../model/log';
 import { hasEnded } from '../../model/state';
 import { count, pieces } from '../../model/words';
-import { Button, Icon } from '../bits';
+import { Button, Icon, Search } from '../bits';
 import { useFace } from '../face';
 
 const PAGE = 500;
@@ -102,13 +102,12 @@ export function LogView(props: { job: Job }): JSX.Element {
         <span className="jp-loam-tools">
           <span className="jp-loam-search">
             <Icon name="search" />
-            <input
-              className="jp-loam-in"
-              type="search"
-              aria-label={trans.__('Search the log')}
+            <Search
+              label={trans.__('Search the log')}
+              placeholder={trans.__('Search')}
               value={text}
-              onChange={event => {
-                setText(event.target.value);
+              onChange={value => {
+                setText(value);
                 setHit(0);
               }}
               onKeyDown={event => event.key === 'Enter' && step(event.shiftKey ? -1 : 1)}

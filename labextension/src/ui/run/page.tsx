@@ -6,9 +6,9 @@ import type { GetResponse } from '../../gen/loam/jobs/v1/service_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import { scheduleOf } from '../../model/filter';
 import type { Followed } from '../../model/followed';
-import { hasEnded, lengthMs, newsIn, record, wordOf } from '../../model/state';
+import { fractionOf, hasEnded, lengthMs, newsIn, record, wordOf } from '../../model/state';
 import type { Trans } from '../../model/words';
-import { age, count, duration, instant, whole } from '../../model/words';
+import { ago, count, duration, instant, whole } from '../../model/words';
 import { Banner } from '../banner';
 import { Bar, Button, Glyph, Text, useNow, useSignal, wordIn } from '../bits';
 import { useFace } from '../face';
@@ -19,6 +19,7 @@ import { Code } from './code';
 import { ErrorBlock } from './error';
 import { Facts } from './facts';
 import { LogView } from './log';
+import { Waits } from './waits';
 
 export function RunPage(props: { run: Followed }): JSX.Element {
   const { run } = props;
@@ -31,9 +32,12 @@ export function RunPage(props: { run: Followed }): JSX.Element {
     return (
       <article className="jp-loam-page">
         <Banner />
-        {run.error ? (
+        {run.error && loam.server.kind !== 'lost' ? (
           <div className="jp-loam-notice bad" role="alert">
-            <Text value={run.error} most={500} />
+            <span>
+              {run.isUnknown ? trans.__('This server knows no such run. It may have been deleted, or the link is of another server.') : ''}{' '}
+              <Text value={run.isUnknown ? run.id : run.error} most={500} />
+            </span>
           </div>
         ) : (
           <p role="status">{trans.__('Reading the run…')}</p>
@@ -43,7 +47,7 @@ export function RunPage(props: { run: Followed }): JSX.Element {
   }
   const { job, detail } = run;
   const word = wordOf(job);
-  const fraction = hasEnded(job) ? undefined : job.progress?.fraction;
+  const fraction = fractionOf(job);
   const payload = record(detail.job?.task?.payload ?? new Uint8Array());
   return (
     <article className={`jp-loam-page${loam.server.kind === 'lost' ? ' jp-loam-stale' : ''}`} aria-labelledby={title}>
@@ -60,6 +64,7 @@ export function RunPage(props: { run: Followed }): JSX.Element {
         {wordIn(trans, word)}
       </p>
       {fraction === undefined ? null : <Bar fraction={fraction} label={trans.__('progress')} />}
+      {word === 'queued' ? <Waits job={job} /> : null}
       <ErrorBlock job={job} detail={detail} />
       <div className="jp-loam-two">
         <div>
@@ -79,29 +84,32 @@ export function RunPage(props: { run: Followed }): JSX.Element {
 
 function Head(props: { job: Job; detail: GetResponse; nowMs: number }): JSX.Element {
   const { job, nowMs } = props;
-  const { trans, actions } = useFace();
+  const { loam, trans, actions } = useFace();
   const word = wordOf(job);
+  const stopper = word === 'cancelled' || word === 'cancelling' ? loam.cancelledBy.get(job.id) : undefined;
   const started = Number(job.startedAtMs);
+  const fraction = fractionOf(job);
   const most = Math.max(job.retry?.maxAttempts ?? 1, job.attempts);
   const facts: (JSX.Element | string)[] = [
     <span key="word">
       <b>{wordIn(trans, word)}</b>
-      {job.attempts > 1 || word === 'dead letter'
+      {most > 1 && (hasEnded(job) || word === 'retrying') && job.attempts
         ? ` ${trans.__('after %1 of %2 attempts', String(job.attempts), String(most))}`
         : ''}
+      {fraction === undefined ? '' : `, ${Math.floor(fraction * 100)} %`}
       {word === 'queued' && job.position ? `, ${place(job.position, trans)}` : ''}
       {word === 'retrying' || word === 'scheduled'
-        ? ` ${trans.__('in %1', whole(Math.max(0, Number(job.runAtMs) - nowMs)))}`
+        ? `${most > 1 && job.attempts ? ',' : ''} ${trans.__('in %1', whole(Math.max(0, Number(job.runAtMs) - nowMs)))}`
         : ''}
     </span>,
     <span key="when" title={`${instant(Number(job.createdAtMs))}${job.finishedAtMs ? ` – ${instant(Number(job.finishedAtMs))}` : ''}`}>
-      {trans.__('%1 ago', age(Number(job.createdAtMs), nowMs))}
-      {started
+      {ago(Number(job.createdAtMs), nowMs, trans)}
+      {started && (hasEnded(job) || job.state === JobState.RUNNING)
         ? `, ${hasEnded(job) ? trans.__('took %1', duration(lengthMs(job, nowMs))) : trans.__('runs for %1', whole(lengthMs(job, nowMs)))}`
         : ''}
     </span>
   ];
-  const news = hasEnded(job) ? '' : newsIn(job.progress?.text ?? '');
+  const news = job.state === JobState.RUNNING ? newsIn(job.progress?.text ?? '') : '';
   if (news) {
     facts.push(<Text key="progress" value={news} most={200} />);
   }
@@ -110,7 +118,8 @@ function Head(props: { job: Job; detail: GetResponse; nowMs: number }): JSX.Elem
       {job.task?.engine}
       {job.attached ? `, ${trans.__('in a kernel')}` : ''}
     </span>,
-    <span key="actor">{<Text value={trans.__('by %1', job.actor)} most={100} />}</span>,
+    <Text key="actor" value={trans.__('by %1', job.actor)} most={100} />,
+    ...(stopper ? [<Text key="stopper" value={trans.__('stopped by %1', stopper)} most={100} />] : []),
     ...(scheduleOf(job)
       ? [
           <button key="schedule" type="button" className="jp-loam-link" onClick={() => actions.openSchedule(scheduleOf(job))}>

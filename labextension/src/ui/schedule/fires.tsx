@@ -92,7 +92,7 @@ export function Fires(props: { fires: readonly Fire[]; zone: string; isOld?: boo
                   <td className="r jp-loam-sub">{place + 1}</td>
                   <td>{line.day}</td>
                   <td title={line.fire.local}>
-                    <b>{line.time}</b> <span className="jp-loam-sub">{line.offset}</span>
+                    <b>{line.time}</b> {isUtc ? null : <span className="jp-loam-sub">{line.offset}</span>}
                   </td>
                   {isUtc ? null : (
                     <td className="jp-loam-sub" title={line.fire.utc}>

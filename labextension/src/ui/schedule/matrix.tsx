@@ -7,6 +7,7 @@ import type { Trans } from '../../model/words';
 import { duration, instant, plain } from '../../model/words';
 import { Text } from '../bits';
 import { useFace } from '../face';
+import { onKeys } from '../keys';
 
 const BAR_PX = 40;
 const KEY: readonly Mark[] = ['succeeded', 'retried', 'restored', 'failed', 'not run', 'missed'];
@@ -45,7 +46,8 @@ export function tickName(column: Column): string {
     day: 'numeric',
     month: 'short',
     hour: '2-digit',
-    minute: '2-digit'
+    minute: '2-digit',
+    hourCycle: 'h23'
   });
 }
 
@@ -89,14 +91,6 @@ export function MatrixGrid(props: {
     PageDown: () => move({ ...at, row: rows.length - 1 }),
     Enter: () => columns[at.column] && props.onOpen(columns[at.column], rows[at.row])
   };
-  const onKeyDown = (event: React.KeyboardEvent) => {
-    const act = event.ctrlKey || event.altKey || event.metaKey ? undefined : moves[event.key];
-    if (act) {
-      event.preventDefault();
-      event.stopPropagation();
-      act();
-    }
-  };
   return (
     <>
       <div className="jp-loam-scroll">
@@ -107,7 +101,7 @@ export function MatrixGrid(props: {
           aria-label={trans.__('Runs across, cells down')}
           aria-rowcount={rows.length}
           aria-colcount={columns.length + 1}
-          onKeyDown={onKeyDown}
+          onKeyDown={onKeys(moves)}
         >
           <tbody>
             {rows.map((row, down) => (
@@ -150,14 +144,9 @@ export function MatrixGrid(props: {
               </tr>
             ))}
           </tbody>
+          {columns.length ? <Axis columns={columns} /> : null}
         </table>
       </div>
-      {columns.length ? (
-        <div className="jp-loam-matrixaxis jp-loam-sub" aria-hidden="true">
-          <span>{tickName(columns[0])}</span>
-          {columns.length > 1 ? <span>{tickName(columns[columns.length - 1])}</span> : null}
-        </div>
-      ) : null}
       <div className="jp-loam-key" aria-hidden="true">
         {KEY.map(mark => (
           <span key={mark}>
@@ -169,5 +158,23 @@ export function MatrixGrid(props: {
         ))}
       </div>
     </>
+  );
+}
+
+/** The first and the last tick, below their columns; wider than these where they are few. */
+function Axis({ columns }: { columns: readonly Column[] }): JSX.Element {
+  const [first, last] = [tickName(columns[0]), tickName(columns[columns.length - 1])];
+  return (
+    <tfoot aria-hidden="true">
+      <tr>
+        <td />
+        <td colSpan={columns.length} className="jp-loam-matrixaxis jp-loam-sub">
+          <span>
+            <span>{first}</span>
+            {last === first ? null : <span>{last}</span>}
+          </span>
+        </td>
+      </tr>
+    </tfoot>
   );
 }

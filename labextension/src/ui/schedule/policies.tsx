@@ -21,6 +21,11 @@ interface Props {
 
 export function Missed({ draft, change, problems, fires }: Props): JSX.Element {
   const { trans } = useFace();
+  const field = (name: 'lookBack' | 'cap') => ({
+    value: draft[name],
+    problem: problems[name],
+    onChange: (value: string) => change({ [name]: value })
+  });
   return (
     <Line label={trans.__('Missed ticks')}>
       <div className="jp-loam-inline">
@@ -37,25 +42,13 @@ export function Missed({ draft, change, problems, fires }: Props): JSX.Element {
         {draft.missed === MissedPolicy.MISSED_SKIP ? null : (
           <>
             <span className="jp-loam-sub">{trans.__('of the last')}</span>
-            <Input
-              width={64}
-              label={trans.__('Look back')}
-              value={draft.lookBack}
-              problem={problems.lookBack}
-              onChange={lookBack => change({ lookBack })}
-            />
+            <Input width={64} label={trans.__('Look back')} {...field('lookBack')} />
           </>
         )}
         {draft.missed === MissedPolicy.MISSED_ALL ? (
           <>
             <span className="jp-loam-sub">{trans.__('at most')}</span>
-            <Input
-              width={52}
-              label={trans.__('At most so many')}
-              value={draft.cap}
-              problem={problems.cap}
-              onChange={cap => change({ cap })}
-            />
+            <Input width={52} label={trans.__('At most so many')} {...field('cap')} />
           </>
         ) : null}
       </div>

@@ -2,10 +2,10 @@
 import * as React from 'react';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import { count, plain } from '../../model/words';
-import { Button, Text, When, useNow, useSignal } from '../bits';
+import { Button, Search, Text, When, useNow, useSignal } from '../bits';
 import { useFace } from '../face';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { Note, useRead, useTicks } from '../section';
 
 const MOST = 50;
 
@@ -50,16 +50,18 @@ function Body(): JSX.Element {
   return (
     <>
       <div className="jp-loam-filter">
-        <input
-          className="jp-loam-in"
-          type="search"
-          aria-label={trans.__('Filter dead letters by name')}
-          placeholder={trans.__('Filter by name')}
+        <Search
+          label={trans.__('Filter dead letters by name')}
+          placeholder={trans.__('Filter dead letters')}
           value={text}
-          onChange={event => setText(event.target.value)}
+          onChange={setText}
         />
       </div>
-      {error ? <Text value={error} /> : null}
+      {error ? (
+        <Note>
+          <Text value={error} />
+        </Note>
+      ) : null}
       <ul className="jp-loam-plain">
         {jobs.map(job => (
           <li key={job.id} className="jp-loam-line dead">
@@ -77,14 +79,14 @@ function Body(): JSX.Element {
               <Text value={job.task?.name ?? ''} most={120} />
             </button>
             <When className="jp-loam-sub" atMs={Number(job.finishedAtMs)} nowMs={nowMs} />
+            <span className="jp-loam-sub jp-loam-cut why">
+              <Text value={job.error} most={160} />
+            </span>
           </li>
         ))}
       </ul>
       {value?.next ? (
-        <div className="jp-loam-line">
-          <span />
-          <span className="jp-loam-sub">{trans.__('%1 shown, more exist', String(MOST))}</span>
-        </div>
+        <Note>{trans.__('%1 shown, more exist', String(MOST))}</Note>
       ) : null}
       {loam.canWrite && jobs.length ? (
         <div className="jp-loam-chips">

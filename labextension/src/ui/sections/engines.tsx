@@ -7,7 +7,7 @@ import { size } from '../../model/words';
 import { Text } from '../bits';
 import { useFace } from '../face';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { Note, useRead, useTicks } from '../section';
 
 function useProcesses(): { processes: Process[]; error: string; version: string } {
   const { loam } = useFace();
@@ -38,16 +38,16 @@ function nameOf(process: Process, trans: Trans): string {
 }
 
 function Body(): JSX.Element {
-  const { trans } = useFace();
+  const { loam, trans } = useFace();
   const { processes, error, version } = useProcesses();
+  if (loam.server.kind === 'lost') {
+    return <Note>{trans.__('Not known while the server is not reachable.')}</Note>;
+  }
   if (error) {
     return (
-      <div className="jp-loam-line">
-        <span />
-        <span className="jp-loam-sub">
-          <Text value={error} />
-        </span>
-      </div>
+      <Note>
+        <Text value={error} />
+      </Note>
     );
   }
   return (

@@ -3,11 +3,11 @@ import * as React from 'react';
 import type { Queue } from '../../gen/loam/jobs/v1/jobs_pb';
 import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import type { Trans } from '../../model/words';
-import { count, whole } from '../../model/words';
+import { age, count, whole } from '../../model/words';
 import { Button, Text } from '../bits';
 import { useFace } from '../face';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { Note, useRead, useTicks } from '../section';
 
 const HISTORY = 60;
 /** What waited at each look, newest last; drawn as a line. */
@@ -43,10 +43,9 @@ function Body(): JSX.Element {
   }, `${ticks}/${changes}`);
   if (error) {
     return (
-      <div className="jp-loam-line">
-        <span />
+      <Note>
         <Text value={error} />
-      </div>
+      </Note>
     );
   }
   return (
@@ -60,7 +59,7 @@ function Body(): JSX.Element {
           <span className="jp-loam-sub" title={signals(queue, trans)}>
             {queue.paused ? `${trans.__('paused')}, ` : ''}
             {trans.__('%1 wait', count(queue.waiting))}
-            {queue.waiting ? `, ${whole(Number(queue.oldestWaitingMs))}` : ''}
+            {queue.waiting && !queue.paused ? `, ${age(0, Number(queue.oldestWaitingMs))}` : ''}
           </span>
           {loam.canWrite ? (
             <Button

@@ -5,14 +5,15 @@ import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import { SCHEDULE_GLYPH, lastWord, scheduleWord } from '../../model/schedules';
 import { GLYPH } from '../../model/state';
 import type { Trans } from '../../model/words';
-import { age, count, instant, plain } from '../../model/words';
-import { Button, Text, useNow, useSignal, wordIn } from '../bits';
+import { ago, count, instant, plain } from '../../model/words';
+import { Button, Search, Text, useNow, useSignal, wordIn } from '../bits';
 import { useFace } from '../face';
+import { onKeys } from '../keys';
 import { useChanges } from '../schedule/changes';
 import { Closed } from '../schedule/closed';
 import { nextOf, scheduleWordIn } from '../schedule/words';
 import type { Section } from '../section';
-import { useRead } from '../section';
+import { Note, useRead } from '../section';
 
 const MOST = 100;
 const SOON_MS = 90_000;
@@ -61,34 +62,19 @@ function Body(): JSX.Element {
     End: () => choose(all.length - 1),
     Enter: () => active && actions.openSchedule(active.id)
   };
-  const onKeyDown = (event: React.KeyboardEvent) => {
-    const act = event.ctrlKey || event.altKey || event.metaKey ? undefined : keys[event.key];
-    if (act) {
-      event.preventDefault();
-      event.stopPropagation();
-      act();
-    }
-  };
   if (error || (!all.length && !text)) {
     const nothing = trans.__('None yet. "Schedule…" in a notebook\'s toolbar makes one.');
-    return (
-      <div className="jp-loam-line">
-        <span />
-        <span className="jp-loam-sub jp-loam-wraps">{error ? <Text value={error} /> : value ? nothing : '…'}</span>
-      </div>
-    );
+    return <Note>{error ? <Text value={error} /> : value ? nothing : '…'}</Note>;
   }
   return (
     <>
       {all.length > 8 || text ? (
         <div className="jp-loam-filter">
-          <input
-            className="jp-loam-in"
-            type="search"
-            aria-label={trans.__('Filter schedules by name')}
+          <Search
+            label={trans.__('Filter schedules by name')}
             placeholder={trans.__('Filter schedules')}
             value={text}
-            onChange={event => setText(event.target.value)}
+            onChange={setText}
           />
         </div>
       ) : null}
@@ -98,7 +84,7 @@ function Body(): JSX.Element {
         tabIndex={0}
         className="jp-loam-schedules"
         aria-activedescendant={active ? `${prefix}${active.id}` : undefined}
-        onKeyDown={onKeyDown}
+        onKeyDown={onKeys(keys)}
         onFocus={() => all.some(one => one.id === loam.activeSchedule) || choose(0)}
       >
         {all.map(one => (
@@ -114,14 +100,11 @@ function Body(): JSX.Element {
           />
         ))}
       </div>
-      {value?.next ? <div className="jp-loam-line jp-loam-sub">{trans.__('%1 shown, more exist', count(all.length))}</div> : null}
-      <div className="jp-loam-line">
-        <span />
-        <span className="jp-loam-sub jp-loam-wraps">
-          <Closed />
-        </span>
-      </div>
+      {value?.next ? <Note>{trans.__('%1 shown, more exist', count(all.length))}</Note> : null}
       {active ? <Acts one={active} /> : null}
+      <Note>
+        <Closed />
+      </Note>
     </>
   );
 }
@@ -145,7 +128,7 @@ function ScheduleRow(props: {
   const word = scheduleWord(one);
   const last = lastWord(one);
   const lastAt = Number(one.last?.job?.finishedAtMs || one.last?.job?.createdAtMs || 0n);
-  const said = last ? `${wordIn(trans, last)} ${age(lastAt, nowMs)}` : trans.__('no run yet');
+  const said = last ? `${wordIn(trans, last)} ${ago(lastAt, nowMs, trans)}` : trans.__('no run yet');
   const next = nextOf(one, nowMs, trans);
   return (
     <div

@@ -5,8 +5,9 @@ import { Jobs } from '../../gen/loam/jobs/v1/service_pb';
 import { count, plain } from '../../model/words';
 import { Icon, Text, When, useNow } from '../bits';
 import { useFace } from '../face';
+import { onKeys } from '../keys';
 import type { Section } from '../section';
-import { useRead, useTicks } from '../section';
+import { Note, useRead, useTicks } from '../section';
 
 const MOST = 500;
 
@@ -45,31 +46,20 @@ function Body(): JSX.Element {
   };
   const act = (node: Node) =>
     node.table ? actions.openTable(`${node.space}.${node.table.name}`) : setOpen(node.space, closed.has(node.space));
-  const onKeyDown = (event: React.KeyboardEvent) => {
-    const node = nodes[here];
-    const moves: Record<string, () => void> = {
-      ArrowDown: () => setActive(nodes[Math.min(nodes.length - 1, here + 1)].key),
-      ArrowUp: () => setActive(nodes[Math.max(0, here - 1)].key),
-      Home: () => setActive(nodes[0].key),
-      End: () => setActive(nodes[nodes.length - 1].key),
-      ArrowRight: () => (node.level === 1 ? setOpen(node.space, true) : undefined),
-      ArrowLeft: () => (node.level === 1 ? setOpen(node.space, false) : setActive(node.space)),
-      Enter: () => act(node)
-    };
-    if (node && moves[event.key]) {
-      event.preventDefault();
-      moves[event.key]();
-    }
-  };
   if (error || !nodes.length) {
     const nothing = value?.state === 'stopped' ? trans.__('The catalog starts with the first run.') : trans.__('No tables yet.');
-    return (
-      <div className="jp-loam-line">
-        <span />
-        <span className="jp-loam-sub">{error ? <Text value={error} /> : value ? nothing : '…'}</span>
-      </div>
-    );
+    return <Note>{error ? <Text value={error} /> : value ? nothing : '…'}</Note>;
   }
+  const node = nodes[here];
+  const moves: Record<string, () => void> = {
+    ArrowDown: () => setActive(nodes[Math.min(nodes.length - 1, here + 1)].key),
+    ArrowUp: () => setActive(nodes[Math.max(0, here - 1)].key),
+    Home: () => setActive(nodes[0].key),
+    End: () => setActive(nodes[nodes.length - 1].key),
+    ArrowRight: () => (node.level === 1 ? setOpen(node.space, true) : undefined),
+    ArrowLeft: () => (node.level === 1 ? setOpen(node.space, false) : setActive(node.space)),
+    Enter: () => act(node)
+  };
   return (
     <div
       role="tree"
@@ -77,7 +67,7 @@ function Body(): JSX.Element {
       tabIndex={0}
       className="jp-loam-tree"
       aria-activedescendant={`${prefix}${nodes[here].key}`}
-      onKeyDown={onKeyDown}
+      onKeyDown={onKeys(moves)}
     >
       {nodes.slice(0, MOST).map((node, place) => (
         <div
@@ -105,7 +95,7 @@ function Body(): JSX.Element {
           )}
         </div>
       ))}
-      {nodes.length > MOST ? <div className="jp-loam-sub">{trans.__('%1 shown, more exist', String(MOST))}</div> : null}
+      {nodes.length > MOST ? <Note>{trans.__('%1 shown, more exist', String(MOST))}</Note> : null}
     </div>
   );
 }
