@@ -363,6 +363,7 @@ def summary(found: api.GetResponse) -> str:
     glyph = words.GLYPHS.get(word, "·")
     took, when = words.duration(words.length_ms(job, now)), words.ago(job.created_at_ms, now)
     facts = [words.plain(task.name), task.engine, took, when, f"by {words.plain(job.actor)}"]
+    facts += [f"stopped by {words.plain(found.stopped_by)}"] if found.stopped_by else []
     head = click.style(f"{glyph} {word}", fg=words.COLOURS.get(word), bold=True)
     lines = [f"{head}  {' · '.join(facts)}", f"run {job.id}"]
     if found.outcome is not None and found.outcome.failure is not None:

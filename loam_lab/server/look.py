@@ -50,6 +50,7 @@ class Look(Calls):
                 position=queues.position(reader, job) if job.state is State.READY else 0,
                 cells=[swire.cell_message(cell) for cell in notebooks.cells(reader, job.seq)],
                 artifacts=[swire.artifact_message(artifact) for artifact in notebooks.artifacts(reader, job.seq)],
+                stopped_by=reader.stopped_by(job),
             )
 
         return self.store.read(look)

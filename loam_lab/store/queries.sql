@@ -560,6 +560,12 @@ SELECT cursor, at, job_id, kind, state, hold, epoch, actor, message, run_at, det
  ORDER BY cursor
  LIMIT ?;
 
+-- stopped_by --
+SELECT actor FROM events
+ WHERE seq = ? AND kind = 'cancel_requested' AND job_id = ?
+ ORDER BY cursor DESC
+ LIMIT 1;
+
 -- last_cursor --
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0);
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Blob, Held, Job, Waiting
+from loam_lab.core.job import Blob, Held, Job, State, Waiting
 from loam_lab.errors import Invalid, NotFound
 from loam_lab.store import listing, records, rows
 from loam_lab.store.sql import HEAD, queries
@@ -142,6 +142,12 @@ class Reader:
     def events_of(self, job: Job) -> list[records.StoredEvent]:
         """All events of a job, in order."""
         return [_event(row) for row in self._db.execute(self._q["events_at_once"], (job.seq,))]
+
+    def stopped_by(self, job: Job) -> str:
+        """Who asked a job to stop last; "" for nobody."""
+        was_asked = job.cancel_requested or job.state is State.CANCELLED
+        row = self.select_one("stopped_by", (job.seq, job.id)) if was_asked else None
+        return row[0] if row else ""
 
     def outcome(self, seq: int) -> records.StoredOutcome | None:
         """The recorded end, None while there is none."""

@@ -78,6 +78,9 @@ def test_each_sees_who_started_and_who_stopped_a_run(ada_and_bob, shared_lab, ho
     hers.click()
     expect(ada.page.locator(".jp-loam-page:visible .jp-loam-facts")).to_contain_text("stopped by bob")
     expect(page.locator(".jp-loam-facts")).to_contain_text("cancelled")
+    ada.page.reload()
+    ada.ready()
+    expect(ada.page.locator(".jp-loam-page:visible .jp-loam-facts")).to_contain_text("stopped by bob")
     # Neither can take the other's name: what a browser says of itself is not believed.
     said = bob.page.evaluate(
         """async run => {

@@ -48,6 +48,19 @@ def test_tasks_are_leased_in_short_where_that_is_asked_for(lab, jobs):
     assert jobs.complete(following) == jobs.complete(following)
 
 
+def test_a_run_says_who_stopped_it(lab, jobs):
+    waiting, running, untouched = enqueue(jobs, spec("a"), spec("b", priority=9), spec("c"))
+    [held] = lease(jobs)
+    assert held.token.job_id == running
+    bob = lab.client(actor="bob")
+    bob.cancel(api.CancelRequest(job_ids=[waiting, running]))
+    assert [get(jobs, one).stopped_by for one in (waiting, running, untouched)] == ["bob", "bob", ""]
+    complete(jobs, held.token, "cancelled")
+    assert (get(jobs, running).job.state, get(jobs, running).stopped_by) == (S.CANCELLED, "bob")
+    lab.store.write(lambda tx: tx._db.execute("DELETE FROM events"))
+    assert get(jobs, running).stopped_by == "", "its event has gone with its time"
+
+
 def test_jobs_of_one_call_stay_in_order_and_their_own_however_they_are_stored(lab, jobs):
     kinds = [{}, {"priority": 1}, {"tags": ["x"]}, {"queue": "other"}, {"retry": pb.RetryPolicy(max_attempts=4)}]
     wanted = [spec(f"t{n % 2}", {"n": n}, **kinds[n % 5]) for n in range(40)]

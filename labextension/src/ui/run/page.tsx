@@ -86,7 +86,8 @@ function Head(props: { job: Job; detail: GetResponse; nowMs: number }): JSX.Elem
   const { job, nowMs } = props;
   const { loam, trans, actions } = useFace();
   const word = wordOf(job);
-  const stopper = word === 'cancelled' || word === 'cancelling' ? loam.cancelledBy.get(job.id) : undefined;
+  const isStopped = word === 'cancelled' || word === 'cancelling';
+  const stopper = isStopped ? loam.cancelledBy.get(job.id) || props.detail.stoppedBy : '';
   const started = Number(job.startedAtMs);
   const fraction = fractionOf(job);
   const most = Math.max(job.retry?.maxAttempts ?? 1, job.attempts);
