@@ -22,6 +22,7 @@ from threading import Event, Thread
 from typing import Any
 
 from loam_lab.store.sqlite import SqliteStore
+from tests.bench import start_probe
 from tests.bench.filled import fill
 
 HERE = Path(__file__).parent
@@ -43,6 +44,7 @@ def measure(*, drained: int = DRAINED, finished: int = 0) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="loam-bench-") as folder:
         full = _filled(Path(folder) / "full", finished) if finished else None
         found.update(probe(Path(folder)))
+        found.update(start_probe.measure())
         with _server(_home(Path(folder) / "starts", full)):
             found.update(starts())
         with _server(_home(Path(folder) / "home", full)):
