@@ -36,7 +36,6 @@ _READ_MAX_BYTES = 64 * 1024 * 1024
 _LITTLE = 50  # jobs: some milliseconds
 _SLOW_S = 0.01  # a disk that takes so long holds the loop up for a twentieth of the time at most
 _REST = 20
-_FEW = 2  # requests: of more, the next ones are read while these are committed
 
 
 def application(jobs: LocalJobs, presence: Presence | None = None, *, threads: int = 32) -> Any:
@@ -173,7 +172,7 @@ class _AsyncJobs:
         """
         gathered, self._gathered = self._gathered, []
         work = [operation for operation, _ in gathered]
-        is_little = len(gathered) <= _FEW and sum(weight for _, weight in gathered) <= _LITTLE
+        is_little = sum(weight for _, weight in gathered) <= _LITTLE
         begun = time.monotonic()
         if is_little and begun >= self._here_after and self._jobs.store.commit_here(work):
             ended = time.monotonic()

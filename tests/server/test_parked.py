@@ -173,11 +173,11 @@ def test_requests_of_one_turn_of_the_loop_share_a_commit_and_many_jobs_go_to_the
             threads.append(threading.current_thread().name)
 
     store._failpoint = spy
-    assert [len(reply.job_ids) for reply in asyncio.run(send(request("a", 2), request("b", 2)))] == [2, 2]
+    assert [len(reply.job_ids) for reply in asyncio.run(send(*(request(f"a{n}", 2) for n in range(5))))] == [2] * 5
     assert threads == ["MainThread"]
     asyncio.run(send(request("c", 500)))
     assert threads == ["MainThread", "loam-store-writer"]
-    asyncio.run(send(*(request(f"d{n}", 1) for n in range(3))))
+    asyncio.run(send(*(request(f"d{n}", 20) for n in range(3))))
     assert set(threads[2:]) == {"loam-store-writer"}
 
     def begin_anew():
