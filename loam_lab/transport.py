@@ -101,8 +101,16 @@ def as_ours(error: BaseException) -> errors.LoamError:
     if kind is None and code == "deadline_exceeded":
         return errors.Unavailable(f"the loam server failed: {message}")
     if kind is errors.Invalid:
-        return errors.Invalid(message, field=getattr(error, "field", ""))
+        return errors.Invalid(message, field=error.field if isinstance(error, Refused) else _field(error))
     return kind(message) if kind else errors.LoamError(message)
+
+
+def _field(error: BaseException) -> str:
+    """Which field an error of the generated client is about; "" where it does not say."""
+    from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+
+    said = [detail.value(pb.InvalidField) for detail in getattr(error, "details", ())]
+    return next((one.field for one in said if one is not None), "")
 
 
 def request_id() -> str:

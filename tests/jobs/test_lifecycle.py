@@ -48,6 +48,12 @@ def test_tasks_are_leased_in_short_where_that_is_asked_for(lab, jobs):
     assert jobs.complete(following) == jobs.complete(following)
 
 
+def test_a_refusal_names_its_field_without_a_socket_too(jobs):
+    with pytest.raises(Invalid) as refused:
+        enqueue(jobs, spec(priority=101))
+    assert refused.value.field == "priority"
+
+
 def test_a_run_says_who_stopped_it(lab, jobs):
     waiting, running, untouched = enqueue(jobs, spec("a"), spec("b", priority=9), spec("c"))
     [held] = lease(jobs)
