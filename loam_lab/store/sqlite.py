@@ -43,7 +43,7 @@ class SqliteStore:
     """Open the store, bring its schema up to date, and start its writer.
 
     `on_commit` gets the topics of each commit, and `followers` those of each transaction before its commit: the
-    operations that it returns run in the same one. Both run in the writer's thread and must be quick. `failpoint`
+    operations that it returns run in the same one. Both run where it is committed and must be quick. `failpoint`
     is called with the name of a place ("before_commit", "after_commit") for tests of crashes. With `log_bytes` the
     log is given that size in the first quiet moment.
     """

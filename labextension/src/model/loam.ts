@@ -237,7 +237,7 @@ export class Loam {
     this.events.emit(events);
   }
 
-  /** Who cancelled, for the last thousand: no record of a run says it, its events do. */
+  /** Who cancelled, for the last thousand: lists do not say it, only events and Get do. */
   private _note(event: Event): void {
     this.cancelledBy.set(event.jobId, event.actor);
     for (const [oldest] of this.cancelledBy) {
