@@ -25,6 +25,7 @@ import pytest
 
 from loam_lab import config, connect, embedded
 from loam_lab.cli.main import main
+from loam_lab.engines import sail
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server.programs import Record, Started
@@ -193,6 +194,7 @@ class Said:
 
 
 def kill(pid: int) -> None:
-    """kill -9 a process that was started for a test."""
+    """kill -9 a process that was started for a test; it is gone when this returns: the system is asked."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+    until(lambda: sail.start_time(pid) is None, what=f"the end of process {pid}")

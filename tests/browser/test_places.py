@@ -1,10 +1,9 @@
 """Where a Lab user looks beside the sidebar: toolbar, file browser, Running panel; below a prefix; after a crash."""
 
-import os
 import re
-import signal
 
 import pytest
+from homes import kill
 from notebooks_of import notebook_of
 from pages import PREFIX
 from playwright.sync_api import expect
@@ -73,7 +72,7 @@ def test_a_killed_server_comes_back_by_itself_and_nothing_is_thrown_away(tab, ho
     row = tab.row(run_id)
     expect(row).to_have_attribute("data-state", "queued")
     killed = home.record()["pid"]
-    os.kill(killed, signal.SIGKILL)
+    kill(killed)
     expect(tab.page.locator("#jp-main-statusbar .jp-loam-gone")).to_have_count(0)
     expect(row).to_be_visible()
     home.here("run", "cancel", run_id)
