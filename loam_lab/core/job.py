@@ -184,25 +184,13 @@ class Waiting(NamedTuple):
     expires_at: int | None
     epoch: int
     attempts: int
+    engine: str
+    name_id: int
 
     @property
     def likeness(self) -> tuple[int, int]:
         """All that a lease depends on."""
         return self.epoch, self.attempts
-
-
-class Held(NamedTuple):
-    """What is looked at of a running job whose attempt succeeded. Those of one `likeness` end by one decision."""
-
-    id: str
-    seq: int
-    epoch: int
-    attempt_epoch: int
-
-    @property
-    def likeness(self) -> tuple[int, int]:
-        """All that a success depends on."""
-        return self.epoch, self.attempt_epoch
 
 
 class Event(NamedTuple):
@@ -266,6 +254,17 @@ class Succeeded(NamedTuple):
 
     result: bytes = b""
     blob: Blob | None = None
+
+
+class Successes(NamedTuple):
+    """Attempts that succeeded with a small result each, under leases of one epoch; `results` in the order of the ids.
+
+    The attempt of a lease that was never taken back has that epoch too. Then a success depends on nothing else.
+    """
+
+    epoch: int
+    job_ids: Sequence[str]
+    results: Sequence[bytes]
 
 
 class Alike(NamedTuple):

@@ -18,8 +18,9 @@ from loam_lab.errors import LoamError
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
-from loam_lab.server.attempts import LogUnread
-from loam_lab.server.calls import Context, Reply
+from loam_lab.server.attempts import LogUnread, ended_in
+from loam_lab.server.calls import Context
+from loam_lab.server.granted import Reply
 from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
 from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
@@ -131,7 +132,7 @@ class _AsyncJobs:
     async def complete(self, request: api.CompleteRequest, ctx: Context) -> api.CompleteResponse:
         """At once, but where the catalog must be asked first."""
         try:
-            return await self._write(self._jobs.completing, request, ctx, weight=len(request.completions))
+            return await self._write(self._jobs.completing, request, ctx, weight=ended_in(request))
         except LogUnread:
             return await self._call(self._jobs.complete, request, ctx)  # type: ignore[no-any-return]
 

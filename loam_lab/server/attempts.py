@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from itertools import accumulate, chain
 
 from protobuf import Oneof
 
@@ -17,7 +17,8 @@ from loam_lab.server import blobs, wire
 from loam_lab.server import commits as commit_log
 from loam_lab.server import schedule_wire as swire
 from loam_lab.server.auth import Principal
-from loam_lab.server.calls import MAX_BATCH, Calls, Context, Granted, Reply, batch, held, lease_length
+from loam_lab.server.calls import MAX_BATCH, Calls, Context, batch, held, lease_length
+from loam_lab.server.granted import Granted, Reply
 from loam_lab.store import notebooks, queues, records, retention, steps
 from loam_lab.store.write import Tx
 
@@ -120,26 +121,27 @@ class Attempts(Calls):
         The operation raises LogUnread where the log must be read first.
         """
         who = self._who(ctx.request_headers)
-        batch(len(request.completions), field="completions")
-        tokens = [wire.token(completion.token) for completion in request.completions]
-        endings = [wire.ending(completion) for completion in request.completions]
+        batch(ended_in(request), field="completions")
+        completions = [(wire.token(one.token), wire.ending(one)) for one in request.completions]
+        successes = [wire.successes(one) for one in request.successes]
         batch(len(request.reports), field="reports")
         last_words = [(wire.token(report.token), report) for report in request.reports]
         found, head = log or ((), None)
 
         def record(tx: Tx) -> tuple[api.CompleteResponse, Sequence[Granted]]:
-            if log is None and tx.any_write_open(token.job_id for token in tokens):
+            ended = chain((token.job_id for token, _ in completions), *(many.job_ids for many in successes))
+            if log is None and tx.any_write_open(ended):
                 raise LogUnread
             commit_log.store(tx, found)
             reporting = tx.jobs(who.namespace, [token.job_id for token, _ in last_words])
             for token, report in last_words:
                 if token.job_id in reporting and reporting[token.job_id].token == token:
                     self._keep_report(tx, reporting[token.job_id], report, place=None, head=None)
-            results = self._end_plain(tx, who, tokens, endings)
-            others = [(n, tokens[n], ending) for n, ending in enumerate(endings) if n not in results]
-            results |= self._end(tx, who, others, head)
+            results = self._end(tx, who, completions, head)
+            others = [one for many in successes for one in _succeed(tx, who, many)]
+            fenced = [one for one in self._end(tx, who, others, head) if one.fenced]
             granted = self._lease(tx, who, request.next) if request.next is not None else []
-            return api.CompleteResponse(results=[results[n] for n in range(len(tokens))]), granted
+            return api.CompleteResponse(results=results, fenced=fenced), granted
 
         in_short = request.next is not None and request.next.in_short
         return self._repeatable(who, request, record, api.CompleteResponse, in_short=in_short)
@@ -167,46 +169,26 @@ class Attempts(Calls):
             limit = max(0, min(limit, self._max_running - int(tx.select("count_running")[0][0])))
         granted: list[Granted] = []
         for queue in request.queues or ["default"]:
-            if len(granted) < limit:
-                ready = queues.next_jobs(tx, who.namespace, queue, limit - len(granted), engines=request.engines)
-                granted += _hand_out(tx, ready, worker=request.worker, lease_ms=lease_ms, versions=request.versions)
+            if limit > 0:
+                ready = queues.next_jobs(tx, who.namespace, queue, limit, engines=request.engines)
+                given = _hand_out(tx, ready, worker=request.worker, lease_ms=lease_ms, versions=request.versions)
+                limit -= sum(len(one.jobs) for one in given)
+                granted += given
         return granted
 
-    def _end_plain(
-        self, tx: Tx, who: Principal, tokens: Sequence[core.LeaseToken], endings: Sequence[core.Ending]
-    ) -> dict[int, api.CompletionResult]:
-        """Record successes from which nothing else follows, those of one likeness by one decision; by place."""
-        plain = [(n, tokens[n].job_id, ending) for n, ending in enumerate(endings) if _is_plain(ending)]
-        held = tx.held(who.namespace, [job_id for _, job_id, _ in plain])
-        groups: dict[object, list[tuple[int, core.Held, bytes]]] = defaultdict(list)
-        for n, job_id, ending in plain:
-            job = held.get(job_id)
-            if job is not None and job.epoch == tokens[n].epoch:
-                del held[job_id]  # said twice in one call, it is held no more
-                groups[job.likeness].append((n, job, ending.result))
-        results: dict[int, api.CompletionResult] = {}
-        succeeded = api.CompletionResult(state=pb.JobState.SUCCEEDED)  # one for all: nobody changes it
-        for members in groups.values():
-            first = members[0][1]
-            token = core.LeaseToken(first.id, first.epoch)
-            change = lifecycle.complete(tx.job_at(first.seq), token, core.Succeeded(), now=tx.now)
-            tx.apply_alike(core.Alike(change, [job.seq for _, job, _ in members], [result for _, _, result in members]))
-            results.update((n, succeeded) for n, _, _ in members)
-        return results
-
     def _end(
-        self, tx: Tx, who: Principal, endings: Sequence[tuple[int, core.LeaseToken, core.Ending]], head: int | None
-    ) -> dict[int, api.CompletionResult]:
-        """Record endings, each on its own; by place."""
-        jobs = tx.jobs(who.namespace, [token.job_id for _, token, _ in endings])
-        results: dict[int, api.CompletionResult] = {}
+        self, tx: Tx, who: Principal, endings: Sequence[tuple[core.LeaseToken, core.Ending]], head: int | None
+    ) -> list[api.CompletionResult]:
+        """Record endings, each on its own."""
+        jobs = tx.jobs(who.namespace, [token.job_id for token, _ in endings])
+        results: list[api.CompletionResult] = []
         changes: list[core.Change] = []
-        for n, token, ending in endings:
+        for token, ending in endings:
             try:
                 job = held(jobs, token)
                 change = lifecycle.complete(job, token, ending, now=tx.now, random=self._jitter())
             except (Fenced, NotFound) as error:
-                results[n] = api.CompletionResult(fenced=True, message=str(error))
+                results.append(api.CompletionResult(job_id=token.job_id, fenced=True, message=str(error)))
                 continue
             if job.engine_open and head is not None:
                 tx.end_writes(job, head)
@@ -214,7 +196,7 @@ class Attempts(Calls):
                 steps.need_blob(tx, job, change.outcome.blob)
             changes.append(change)
             jobs[job.id] = change.after
-            results[n] = api.CompletionResult(state=wire.state(change.after.state))
+            results.append(api.CompletionResult(job_id=job.id, state=wire.state(change.after.state)))
         tx.apply(changes)
         return results
 
@@ -253,17 +235,34 @@ class Attempts(Calls):
             blobs.forget(self._blobs, [sha256])
 
 
-def _is_plain(ending: core.Ending) -> TypeGuard[core.Succeeded]:
-    """Whether nothing but the job itself follows from this end, so that it can be recorded with others."""
-    return isinstance(ending, core.Succeeded) and ending.blob is None
+def ended_in(request: api.CompleteRequest) -> int:
+    """How many attempts a request ends."""
+    return len(request.completions) + sum(len(many.job_ids) for many in request.successes)
+
+
+def _succeed(tx: Tx, who: Principal, many: core.Successes) -> Sequence[tuple[core.LeaseToken, core.Ending]]:
+    """Record successes by one decision; returns those that it does not fit, to be decided each on its own."""
+    found = tx.held(who.namespace, many.epoch, many.job_ids)
+    results, others = many.results, []
+    if len(found) < len(many.job_ids):
+        result_of = dict(zip(many.job_ids, many.results, strict=True))
+        results = [result_of.pop(job_id) for job_id, _ in found]
+        others = [(core.LeaseToken(job_id, many.epoch), core.Succeeded(left)) for job_id, left in result_of.items()]
+    if found:
+        first_id, first = found[0]
+        token = core.LeaseToken(first_id, many.epoch)
+        change = lifecycle.complete(tx.job_at(first), token, core.Succeeded(), now=tx.now)
+        tx.apply_alike(core.Alike(change, [seq for _, seq in found], results))
+    return others
 
 
 def _hand_out(tx: Tx, ready: Sequence[core.Waiting], *, worker: str, lease_ms: int, versions: str) -> list[Granted]:
     """Lease jobs, those of one likeness by one decision; as many as fit into an answer."""
-    bodies = tx.bodies(job.seq for job in ready)
-    picked = _fitting(ready, bodies)
+    bodies = tx.bodies([job.seq for job in ready])
+    count = _fitting([len(body.payload) for body in bodies])
+    jobs = ready[:count]
     groups: dict[object, list[int]] = defaultdict(list)
-    for job in picked:
+    for job in jobs:
         groups[job.likeness].append(job.seq)
     leased: dict[object, core.Job] = {}
     for likeness, seqs in groups.items():
@@ -272,17 +271,12 @@ def _hand_out(tx: Tx, ready: Sequence[core.Waiting], *, worker: str, lease_ms: i
         )
         tx.apply_alike(core.Alike(change, seqs))
         leased[likeness] = change.after
-    return [Granted(job, leased[job.likeness], bodies[job.seq]) for job in picked]
+    return [Granted.of(tx, jobs, leased, bodies[:count])] if jobs else []
 
 
-def _fitting(ready: Sequence[core.Waiting], bodies: dict[int, records.Body]) -> Sequence[core.Waiting]:
-    """The first jobs whose payloads fit into one answer; always one."""
-    size = 0
-    for count, job in enumerate(ready):
-        size += len(bodies[job.seq].payload)
-        if count and size > _LEASE_BYTES:
-            return ready[:count]
-    return ready
+def _fitting(sizes: Sequence[int]) -> int:
+    """How many payloads fit into one answer; always one."""
+    return max(1, sum(size <= _LEASE_BYTES for size in accumulate(sizes)))
 
 
 def lease_terms(request: api.LeaseRequest, default_ms: int) -> tuple[int, int]:

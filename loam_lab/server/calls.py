@@ -8,19 +8,17 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from protobuf import Message
 
-from loam_lab.core import check, ids, tasks
+from loam_lab.core import check, ids
 from loam_lab.core import job as core
 from loam_lab.errors import Fenced, Invalid
-from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.server import commits as commit_log
-from loam_lab.server import wire
 from loam_lab.server.auth import Principal, Who
+from loam_lab.server.granted import Granted, Reply, named
 from loam_lab.server.signals import Signals
-from loam_lab.store import records
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.store.write import Tx
 
@@ -35,35 +33,6 @@ class Context(Protocol):
     def request_headers(self) -> Mapping[str, str]:
         """The headers; `authorization` carries the credential."""
         ...
-
-
-class Granted(NamedTuple):
-    """One job as it was, as it was leased, and what its worker needs of it."""
-
-    job: core.Waiting | core.Job
-    leased: core.Job
-    body: records.Body
-
-
-class Reply(Generic[M]):
-    """An answer whose leases become messages when it is taken: not in the store's writer, which is free sooner."""
-
-    def __init__(
-        self, message: M, granted: Sequence[Granted], lease: Callable[[Granted], pb.Lease], *, in_short: bool
-    ) -> None:
-        self._message: Any = message
-        self._granted = granted
-        self._lease = lease
-        self._in_short = in_short
-
-    def take(self) -> M:
-        """The message, complete."""
-        if self._in_short:
-            self._message.tasks = [wire.task_lease(*one) for one in self._granted if one.body.engine == tasks.ENGINE]
-            self._granted = [one for one in self._granted if one.body.engine != tasks.ENGINE]
-        if self._granted:
-            self._message.leases = list(map(self._lease, self._granted))
-        return self._message  # type: ignore[no-any-return]
 
 
 class Calls:
@@ -125,53 +94,38 @@ class Calls:
                         f"request_id {request_id!r} was used for another request; use a new one", field="request_id"
                     )
                 before = self._granted_before(tx, who, json.loads(found[2])) if found[2] else ()
-                return Reply(reply.from_binary(found[1]), before, self._lease_message, in_short=in_short)
+                return Reply(reply.from_binary(found[1]), before, self._session_of, in_short=in_short)
             answer, granted = operation(tx)
             if keeps(granted):
-                named = json.dumps(_named(granted)) if granted else ""
-                tx.save_request(who.namespace, request_id, digest, answer.to_binary(), named)
-            return Reply(answer, granted, self._lease_message, in_short=in_short)
+                leased = json.dumps(named(granted)) if granted else ""
+                tx.save_request(who.namespace, request_id, digest, answer.to_binary(), leased)
+            return Reply(answer, granted, self._session_of, in_short=in_short)
 
         return run
 
     def _granted_before(self, tx: Tx, who: Principal, kept: dict[str, Any]) -> list[Granted]:
         """The leases of a first answer as they were then; those of jobs that were deleted since are left out."""
-        jobs = tx.jobs(who.namespace, [job_id for _, _, ids in kept["jobs"] for job_id in ids])
-        bodies = tx.bodies(job.seq for job in jobs.values())
-        then = {
-            "lease_until": kept["until"],
-            "started_at": kept["at"],
-            "worker": kept["worker"],
-            "cancel_requested": False,
-        }
-        return [
-            Granted(job, job.but(epoch=epoch, attempts=attempts, **then), bodies[job.seq])
-            for epoch, attempts, ids in kept["jobs"]
-            for job_id in ids
-            if (job := jobs.get(job_id)) is not None
-        ]
+        then = {job_id: (epoch, attempts) for epoch, attempts, ids in kept["jobs"] for job_id in ids}
+        heads, now = tx.jobs(who.namespace, then), tx.waiting(who.namespace, list(then))
+        at = {"lease_until": kept["until"], "started_at": kept["at"], "cancel_requested": False}
+        granted: list[Granted] = []
+        for (queue, epoch, attempts), found in groupby(
+            (job_id for job_id in then if job_id in heads), lambda job_id: (heads[job_id].queue, *then[job_id])
+        ):
+            jobs = [now[job_id]._replace(epoch=epoch - 1, attempts=attempts - 1) for job_id in found]
+            leased = heads[jobs[0].id].but(queue=queue, epoch=epoch, attempts=attempts, worker=kept["worker"], **at)
+            granted.append(Granted.of(tx, jobs, {jobs[0].likeness: leased}))
+        return granted
 
-    def _lease_message(self, granted: Granted) -> pb.Lease:
-        """A lease as its holder gets it; the engine session of an attempt is a secret, and tasks have none."""
-        job, leased, body = granted
-        if body.engine == tasks.ENGINE:
-            return wire.lease_of_task(job, leased, body)
-        return wire.lease(job, leased, body, session=ids.session_id(self._session_secret, job.id, leased.epoch))
+    def _session_of(self, job_id: str, epoch: int) -> str:
+        """The engine session of an attempt, a secret."""
+        return ids.session_id(self._session_secret, job_id, epoch)
 
 
 def batch(count: int, *, field: str, least: int = 0) -> None:
     """Refuse a call with too many elements, or none where one is needed."""
     if not least <= count <= MAX_BATCH:
         raise Invalid(f"{field} has {count:,} elements; from {least} to {MAX_BATCH:,} are taken", field=field)
-
-
-def _named(granted: Sequence[Granted]) -> dict[str, Any]:
-    """What of leases that were given together is not in the store already, or may change there."""
-    first = granted[0].leased
-    named: list[tuple[int, int, list[str]]] = []
-    for (epoch, attempts), group in groupby(granted, lambda one: (one.leased.epoch, one.leased.attempts)):
-        named.append((epoch, attempts, [job.id for job, _, _ in group]))
-    return {"until": first.lease_until, "at": first.started_at, "worker": first.worker, "jobs": named}
 
 
 def held(jobs: Mapping[str, core.Job], token: core.LeaseToken) -> core.Job:

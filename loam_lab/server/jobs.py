@@ -24,9 +24,10 @@ from loam_lab.server import commits as commit_log
 from loam_lab.server import specs, submit, wire
 from loam_lab.server.attempts import Attempts
 from loam_lab.server.auth import Principal, Who
-from loam_lab.server.calls import Context, Reply, batch, id_prefix, lease_length
+from loam_lab.server.calls import Context, batch, id_prefix, lease_length
 from loam_lab.server.ended import Ended
 from loam_lab.server.force import FORCE_AFTER_MS, Force
+from loam_lab.server.granted import Reply
 from loam_lab.server.look import Look
 from loam_lab.server.queues import Queues
 from loam_lab.server.schedules import Schedules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from protobuf import Oneof
@@ -13,7 +13,7 @@ from loam_lab.core import job as core
 from loam_lab.errors import Invalid
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
-from loam_lab.store import records
+from loam_lab.store import records, rows
 
 _STATE_TO_PB = {
     core.State.BLOCKED: pb.JobState.BLOCKED,
@@ -59,8 +59,7 @@ def ending(message: api.Completion) -> core.Ending:
     """
     match message.how:
         case Oneof(field="succeeded", value=bytes() as result):
-            if result and result != b"null":
-                check.json_text(result, field="succeeded", most=check.MAX_RESULT_BYTES)
+            _check_result(result)
             return core.Succeeded(result, blob(message.blob))
         case Oneof(field="failed", value=pb.Failure() as failed):
             return core.Failed(failure(failed), lost=message.lost)
@@ -69,6 +68,30 @@ def ending(message: api.Completion) -> core.Ending:
         case Oneof(field="released", value=True):
             return core.Released()
     raise Invalid("completion says no ending: succeeded, failed, cancelled or released", field="how")
+
+
+def successes(message: api.Successes) -> core.Successes:
+    """Attempts that succeeded.
+
+    Raises:
+        Invalid: an id or a result is none, some id stands there twice, or there are more of one than of the other.
+    """
+    job_ids, results = list(message.job_ids), list(message.results)
+    for job_id in job_ids:
+        if not ids.is_id(job_id):
+            raise Invalid(f"successes.job_ids has no job id: {job_id!r}", field="successes.job_ids")
+    if len(set(job_ids)) < len(job_ids):
+        raise Invalid("successes.job_ids names a job twice", field="successes.job_ids")
+    if len(results) != len(job_ids):
+        raise Invalid(f"successes has {len(results):,} results for {len(job_ids):,} jobs", field="successes.results")
+    for result in set(results):
+        _check_result(result)
+    return core.Successes(message.epoch, job_ids, results)
+
+
+def _check_result(result: bytes) -> None:
+    if result and result != b"null":
+        check.json_text(result, field="succeeded", most=check.MAX_RESULT_BYTES)
 
 
 def blob(message: pb.Blob | None) -> core.Blob | None:
@@ -128,7 +151,7 @@ def progress_message(record: dict[str, Any] | None) -> pb.Progress | None:
     )
 
 
-def lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body, *, session: str = "") -> pb.Lease:
+def lease(job: core.Waiting, leased: core.Job, body: records.Body, name: str, *, session: str) -> pb.Lease:
     """A job handed to its holder, with what it needs to run it. `leased` is it, or one of its likeness, under lease."""
     return pb.Lease(
         token=pb.LeaseToken(job_id=job.id, epoch=leased.epoch),
@@ -139,50 +162,33 @@ def lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body, *,
             id=job.id,
             state=pb.JobState.RUNNING,
             attached=leased.attached,
-            task=pb.Task(engine=body.engine, name=body.name, payload=body.payload),
+            task=pb.Task(engine=job.engine, name=name, payload=body.payload),
             queue=leased.queue,
             created_at_ms=job.created_at,
-            run_at_ms=job.run_at,
             started_at_ms=leased.started_at or 0,
             epoch=leased.epoch,
             attempts=leased.attempts,
             timeout_ms=body.timeout_ms,
-            headers=body.headers,
+            headers=rows.headers(body.headers),
             worker=leased.worker,
         ),
     )
 
 
-def task_lease(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.TaskLease:
-    """A lease of a task in one piece."""
-    message = pb.TaskLease(
-        job_id=job.id,
+def task_leases(
+    jobs: Sequence[core.Waiting], leased: core.Job, bodies: Sequence[records.Body], name: str
+) -> pb.TaskLeases:
+    """Tasks that differ in id and payload alone, handed to their holder. `leased` is one of them under its lease."""
+    return pb.TaskLeases(
+        job_ids=[job.id for job in jobs],
+        payloads=[body.payload for body in bodies],
         epoch=leased.epoch,
         lease_until_ms=leased.lease_until or 0,
-        name=body.name,
-        payload=body.payload,
+        name=name,
         attempts=leased.attempts,
+        timeout_ms=bodies[0].timeout_ms,
+        headers=rows.headers(bodies[0].headers),
     )
-    if body.timeout_ms:
-        message.timeout_ms = body.timeout_ms
-    if body.headers:
-        message.headers = body.headers
-    return message
-
-
-def lease_of_task(job: core.Waiting | core.Job, leased: core.Job, body: records.Body) -> pb.Lease:
-    """A lease of a task as any other: only what it needs."""
-    needs = pb.Job(task=pb.Task(engine=body.engine, name=body.name, payload=body.payload), attempts=leased.attempts)
-    if body.timeout_ms:
-        needs.timeout_ms = body.timeout_ms
-    if body.headers:
-        needs.headers = body.headers
-    message = pb.Lease(
-        token=pb.LeaseToken(job_id=job.id, epoch=leased.epoch), lease_until_ms=leased.lease_until or 0, job=needs
-    )
-    if leased.cancel_requested:
-        message.cancel_requested = True
-    return message
 
 
 def run(value: records.Run) -> pb.Job:

@@ -71,7 +71,7 @@ UPDATE jobs
        started_at = :started_at
  WHERE seq IN (SELECT value FROM json_each(:seqs))
    AND epoch = :was_epoch   -- the fence
-   AND state = :was_state;
+   AND +state = :was_state;  -- without the + it is prepared again each time, for the partial indexes on state
 
 -- end_alike --
 -- The same for a success.
@@ -79,7 +79,7 @@ UPDATE jobs
    SET state = :state, epoch = :epoch, lease_until = NULL, finished_at = :finished_at, error = :error
  WHERE seq IN (SELECT value FROM json_each(:seqs))
    AND epoch = :was_epoch   -- the fence
-   AND state = :was_state;
+   AND +state = :was_state;  -- without the + it is prepared again each time, for the partial indexes on state
 
 -- open_attempts --
 INSERT INTO attempts (seq, epoch, worker, started_at, versions)
@@ -121,10 +121,14 @@ SELECT {head} FROM jobs WHERE id = ? AND namespace = ?;
 SELECT {head} FROM jobs WHERE namespace = ? AND id IN (SELECT value FROM json_each(?));
 
 -- held_by_id --
--- Of some jobs those that a worker holds, and that have no engine open.
-SELECT j.id, j.seq, j.epoch, j.attempt_epoch
-  FROM json_each(?) s CROSS JOIN jobs j ON j.id = s.value
- WHERE j.namespace = ? AND j.state = 'running' AND j.hold = '' AND j.engine_open = 0;
+-- Of some jobs those that a worker holds since their attempt began, and that have no engine open; in the given order.
+SELECT j.id, j.seq
+  FROM json_each(:ids) s CROSS JOIN jobs j ON j.id = s.value
+ WHERE j.namespace = :namespace AND j.epoch = :epoch AND j.attempt_epoch = :epoch
+   AND j.state = 'running' AND j.hold = '' AND j.engine_open = 0;
+
+-- waiting_by_id --
+SELECT {waiting} FROM jobs WHERE namespace = ? AND id IN (SELECT value FROM json_each(?));
 
 -- any_write_open --
 -- From the open writes, which are few, to the jobs, which may be many.
@@ -163,7 +167,7 @@ WITH RECURSIVE keys (limit_key, n) AS (
 SELECT limit_key FROM keys WHERE limit_key IS NOT NULL;
 
 -- ready_jobs_of_key --
-SELECT {waiting} FROM jobs
+SELECT {waiting} FROM jobs INDEXED BY jobs_keyed
  WHERE state = 'ready' AND limit_key <> '' AND namespace = :namespace AND queue = :queue AND limit_key = :key
    AND (:engines = '[]' OR engine IN (SELECT value FROM json_each(:engines)))
  ORDER BY rank, seq
@@ -380,9 +384,11 @@ SELECT DISTINCT namespace, queue FROM jobs
    AND engine IN (SELECT value FROM json_each(?));
 
 -- lease_bodies --
-SELECT b.seq, j.engine, n.name, b.payload, b.timeout_ms, b.headers
-  FROM json_each(?) s CROSS JOIN bodies b ON b.seq = s.value
-  JOIN jobs j ON j.seq = b.seq JOIN names n ON n.id = j.name_id;
+SELECT b.payload, b.timeout_ms, b.headers
+  FROM json_each(?) s CROSS JOIN bodies b ON b.seq = s.value;
+
+-- names_by_id --
+SELECT id, name FROM names WHERE id IN (SELECT value FROM json_each(?));
 
 -- attempts_of --
 SELECT epoch, worker, started_at, ended_at, ending, failure, versions FROM attempts WHERE seq = ? ORDER BY epoch;

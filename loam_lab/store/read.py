@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loam_lab.core.claims import Claim, Write
-from loam_lab.core.job import Blob, Held, Job, State, Waiting
+from loam_lab.core.job import Blob, Job, State, Waiting
 from loam_lab.errors import Invalid, NotFound
 from loam_lab.store import listing, records, rows
 from loam_lab.store.sql import HEAD, queries
@@ -73,10 +73,10 @@ class Reader:
             raise Invalid(f"{prefix!r} begins several job ids; type more of it", field="job_id")
         return prefix if prefix in found else str(found[0])
 
-    def held(self, namespace: str, ids: Iterable[str]) -> dict[str, Held]:
-        """Those of some jobs that a worker holds and that have no engine open, by id."""
-        found = self._db.execute(self._q["held_by_id"], (json.dumps(list(ids)), namespace))
-        return {row[0]: Held._make(row) for row in found}
+    def held(self, namespace: str, epoch: int, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """(id, seq) of those of some jobs whose attempt and lease have this epoch and that have no engine open."""
+        where = {"ids": json.dumps(ids), "namespace": namespace, "epoch": epoch}
+        return self._db.execute(self._q["held_by_id"], where).fetchall()
 
     def ready(self, namespace: str, queue: str, limit: int, *, engines: Sequence[str] = ()) -> list[Waiting]:
         """The next jobs of a queue: at most `limit` of each limit key, in rank order; of some engines, where named."""
@@ -121,10 +121,18 @@ class Reader:
         """(namespace, queue) of every queue in which a job of these engines waits for a worker."""
         return self._db.execute(self._q["ready_queues"], (json.dumps(list(engines)),)).fetchall()
 
-    def bodies(self, seqs: Iterable[int]) -> dict[int, records.Body]:
-        """What workers need to run those jobs, by seq."""
-        found = self._db.execute(self._q["lease_bodies"], (json.dumps(list(seqs)),))
-        return {row[0]: records.Body(row[1], row[2], row[3], row[4], _headers(row[5])) for row in found}
+    def waiting(self, namespace: str, ids: Sequence[str]) -> dict[str, Waiting]:
+        """What is looked at of jobs before they are leased, by id, of whatever state they are."""
+        found = self.select("waiting_by_id", (namespace, json.dumps(ids)))
+        return {job.id: job for job in map(Waiting._make, found)}
+
+    def bodies(self, seqs: Sequence[int]) -> list[records.Body]:
+        """What workers need to run those jobs, in their order."""
+        return list(map(records.Body._make, self.select("lease_bodies", (json.dumps(seqs),))))
+
+    def names(self, ids: Iterable[int]) -> dict[int, str]:
+        """The names of jobs, by their ids."""
+        return dict(self.select("names_by_id", (json.dumps(list(ids)),)))
 
     def attempts(self, seq: int) -> list[records.Attempt]:
         """The attempts of a job in order."""
@@ -241,10 +249,6 @@ _RUN = (
 )
 
 
-def _headers(text: str) -> dict[str, str]:
-    return rows.parsed(text, {}) if text != "{}" else {}
-
-
 def _event(row: rows.Row) -> records.StoredEvent:
     fields: list[Any] = [*row[:10], rows.parsed(row[10], None) if row[10] else None]
     return records.StoredEvent(*fields)
@@ -261,7 +265,7 @@ def _run(row: rows.Row, *, with_payload: bool = False) -> records.Run:
         actor,
         priority,
         timeout_ms,
-        _headers(headers),
+        rows.headers(headers),
         tuple(json.loads(tags)),
         root_id,
         retry_of,

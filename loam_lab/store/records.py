@@ -10,13 +10,11 @@ from loam_lab.core.job import Blob, Failure, Job
 
 
 class Body(NamedTuple):
-    """What a worker needs to run a job."""
+    """What a worker needs to run a job, beside its head; `headers` is JSON."""
 
-    engine: str
-    name: str
     payload: bytes
     timeout_ms: int
-    headers: dict[str, str]
+    headers: str
 
 
 @dataclass(frozen=True, slots=True)

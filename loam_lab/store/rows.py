@@ -49,9 +49,9 @@ def added(job: Job, engine: str, name_id: int, origin_id: int) -> Row:
 def bodies(accepted: Accepted, first: int) -> Iterator[Row]:
     """The parameters of `insert_body` for each of these jobs; `first` is the seq of the first job of their call."""
     new = accepted.new
-    headers = json.dumps(new.headers) if new.headers else "{}"
+    kept = json.dumps(new.headers) if new.headers else "{}"
     for place, job_id, payload in zip(accepted.places, accepted.ids, accepted.payloads, strict=True):
-        yield (first + place, payload, new.priority, new.timeout_ms, headers, new.root_id or job_id, new.retry_of)
+        yield (first + place, payload, new.priority, new.timeout_ms, kept, new.root_id or job_id, new.retry_of)
 
 
 def saved(before: Job, after: Job) -> Row:
@@ -146,6 +146,11 @@ def failure_text(failure: Failure | None) -> str | None:
             "permanent": failure.permanent,
         }
     )
+
+
+def headers(text: str) -> dict[str, str]:
+    """The headers of a job from the JSON that is stored."""
+    return parsed(text, {}) if text != "{}" else {}
 
 
 def parsed(text: str, instead: Any) -> Any:

@@ -86,8 +86,12 @@ SELECT EXISTS (SELECT 1 FROM ticks WHERE phase = 'open');
 -- ended_ticks --
 SELECT seq, schedule, job_seq, backfill FROM ticks WHERE phase = 'ended' ORDER BY seq LIMIT ?;
 
+-- any_tick_open --
+-- None is while no scheduled run is open.
+SELECT 1 FROM ticks WHERE phase = 'open' LIMIT 1;
+
 -- end_ticks --
--- Of jobs whose outcome was recorded. The index of open ticks is empty while no scheduled run is open.
+-- Of jobs whose outcome was recorded.
 UPDATE ticks SET phase = 'ended' WHERE phase = 'open' AND job_seq IN (SELECT value FROM json_each(?));
 
 -- close_tick --

@@ -76,7 +76,7 @@ class Tx(Reader):
                 tagged = [(tag, first + place) for tag in new.tags for place in one.places]
                 self._db.executemany(self._q["insert_tag"], tagged)
         for events, seqs in same.items():
-            self._append(events, seqs)
+            self._append(events, json.dumps(seqs))
         self._tell([(one.change.after, one.change.events) for one in accepted])
         # A task waits for a worker of its own; any other engine's job for one that the server may have to start.
         if waits and any(job.expires_at or new.engine != "python" for job, new in kinds):
@@ -128,7 +128,7 @@ class Tx(Reader):
         ]
         if outcomes:
             self._db.executemany(self._q["insert_outcome"], outcomes)
-            self.execute("end_ticks", (json.dumps([seq for seq, *_ in outcomes]),))
+            self._end_ticks(json.dumps([seq for seq, *_ in outcomes]))
         self._follow([(change.after, change.events) for change in moved])
         if any(change.after.state is State.READY for change in moved):
             self.topics.add(TIMES)
@@ -156,9 +156,9 @@ class Tx(Reader):
                 by_result[result].append(seq)
             for result, seqs_of in by_result.items():
                 ended = (outcome.state.value, outcome.epoch, result, rows.failure_text(outcome.failure), self.now)
-                self.execute("insert_outcomes", (*ended, json.dumps(seqs_of)))
-            self.execute("end_ticks", (seqs,))
-        self._append(change.events, same.seqs)
+                self.execute("insert_outcomes", (*ended, json.dumps(seqs_of) if len(by_result) > 1 else seqs))
+            self._end_ticks(seqs)
+        self._append(change.events, seqs)
         self._tell([(after, change.events)])
 
     def record(self, job: Job, kind: EventKind, detail: dict[str, object] | None = None, *, actor: str = "") -> None:
@@ -289,12 +289,17 @@ class Tx(Reader):
         )
         self._tell(happened)
 
-    def _append(self, events: Iterable[Event], seqs: Sequence[int]) -> None:
-        """Append events that many jobs have in common, as the jobs are now."""
+    def _append(self, events: Iterable[Event], seqs: str) -> None:
+        """Append events that many jobs have in common, as the jobs are now; `seqs` is JSON."""
         for event in events:
             with_run_at = event.kind is EventKind.ENQUEUED
-            where = (self.now, event.kind.value, event.actor, event.message, with_run_at, json.dumps(seqs))
+            where = (self.now, event.kind.value, event.actor, event.message, with_run_at, seqs)
             self.execute("insert_events", where)
+
+    def _end_ticks(self, seqs: str) -> None:
+        """The runs of schedules among these jobs have ended; `seqs` is JSON."""
+        if self.select_one("any_tick_open"):
+            self.execute("end_ticks", (seqs,))
 
     def _tell(self, happened: Sequence[tuple[Job, tuple[Event, ...]]]) -> None:
         """Note who is to be woken."""

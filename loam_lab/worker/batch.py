@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from protobuf import Oneof
@@ -160,7 +162,7 @@ class Batches:
 
     def _send(self, batch: list[tuple[Work, Ended | Ending]]) -> None:
         self._flush_progress()
-        request = api.CompleteRequest(completions=[_completion(work, ended) for work, ended in batch])
+        request = _completing(batch)
         limit = self._order()
         try:
             if limit:
@@ -170,9 +172,10 @@ class Batches:
                 self._take(reply.tasks, limit)
         finally:
             self._stock.answered(limit)
-        for (work, _), result in zip(batch, reply.results, strict=True):
+        for work, _ in batch:
             if work.held is not None:
                 self._heartbeat.let_go(work.held)
+        for result in [*reply.results, *reply.fenced]:
             if result.fenced:
                 print(f"loam worker: {result.message}", file=sys.stderr)  # noqa: T201 - the log of this process
 
@@ -184,7 +187,7 @@ class Batches:
             except Unavailable as error:
                 if self._ended and self._draining:
                     _say(error)
-                    return api.CompleteResponse(results=[api.CompletionResult() for _ in batch])
+                    return api.CompleteResponse()
                 threading.Event().wait(_PAUSE_S)
             except LoamError as error:
                 return self._one_by_one(batch, error)
@@ -198,24 +201,27 @@ class Batches:
                 return self._jobs.complete(api.CompleteRequest(completions=[_completion(work, said)]))
             except LoamError as again:
                 _say(again)
-                return api.CompleteResponse(results=[api.CompletionResult()])
+                return api.CompleteResponse()
         results: list[api.CompletionResult] = []
         for one in batch:
-            request = api.CompleteRequest(completions=[_completion(*one)])
-            results += self._complete(request, [one]).results
+            reply = self._complete(_completing([one]), [one])
+            results += [*reply.results, *reply.fenced]
         return api.CompleteResponse(results=results)
 
-    def _take(self, leases: Sequence[pb.TaskLease], limit: int) -> None:
-        works = []
-        self._backlog = len(leases) >= limit
-        for lease in leases:
-            work = Work(lease)
-            work.held = self._heartbeat.hold(
-                pb.LeaseToken(job_id=lease.job_id, epoch=lease.epoch),
-                on_cancel=lambda work=work: self._cancel(work),  # type: ignore[misc]
-                on_fenced=lambda work=work: self._fenced(work),  # type: ignore[misc]
-            )
-            works.append(work)
+    def _take(self, leases: Sequence[pb.TaskLeases], limit: int) -> None:
+        works: list[Work] = []
+        now = time.monotonic()
+        for alike in leases:
+            name, attempt, timeout_s, epoch = alike.name, alike.attempts, alike.timeout_ms / 1000, alike.epoch
+            for job_id, payload in zip(alike.job_ids, alike.payloads, strict=True):
+                work = Work(job_id, payload, name=name, attempt=attempt, timeout_s=timeout_s, leased=now)
+                work.held = self._heartbeat.hold(
+                    pb.LeaseToken(job_id=job_id, epoch=epoch),
+                    on_cancel=partial(self._cancel, work),
+                    on_fenced=partial(self._fenced, work),
+                )
+                works.append(work)
+        self._backlog = len(works) >= limit
         if works:
             self._stock.put(works)
         if self._draining:
@@ -243,11 +249,26 @@ class Batches:
         )
 
 
-def _completion(work: Work, ended: Ended | Ending) -> api.Completion:
+def _completing(batch: Sequence[tuple[Work, Ended | Ending]]) -> api.CompleteRequest:
+    """What has ended, most of it successes."""
+    request = api.CompleteRequest()
+    successes: dict[int, tuple[list[str], list[bytes]]] = defaultdict(lambda: ([], []))
+    for work, ended in batch:
+        if isinstance(ended, Succeeded):
+            job_ids, results = successes[work.held.token.epoch if work.held is not None else 0]
+            job_ids.append(work.job_id)
+            results.append(ended.result)
+        else:
+            request.completions.append(_completion(work, ended))
+    request.successes = [
+        api.Successes(epoch=epoch, job_ids=job_ids, results=results) for epoch, (job_ids, results) in successes.items()
+    ]
+    return request
+
+
+def _completion(work: Work, ended: Blob | Cancelled | Released | Failed) -> api.Completion:
     token = work.held.token if work.held is not None else None
     match ended:
-        case Succeeded(result):
-            return api.Completion(token=token, how=_how("succeeded", result))
         case Blob(sha256, size):
             return api.Completion(token=token, how=_how("succeeded", b""), blob=pb.Blob(sha256=sha256, size_bytes=size))
         case Cancelled():

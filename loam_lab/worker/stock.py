@@ -13,7 +13,6 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from loam_lab.core.job import Ending, Failed, Failure, Released
-from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.tasks.run import Ended
 from loam_lab.worker.heartbeat import Held
 
@@ -43,14 +42,16 @@ class Work:
 
     __slots__ = ("attempt", "body", "cancel", "held", "job_id", "leased", "name", "replaced", "started", "timeout_s")
 
-    def __init__(self, lease: pb.TaskLease) -> None:
-        self.job_id = lease.job_id
-        self.name = lease.name
-        self.body = lease.payload
-        self.attempt = lease.attempts
-        self.timeout_s = lease.timeout_ms / 1000
+    def __init__(
+        self, job_id: str, body: bytes, *, name: str = "", attempt: int = 1, timeout_s: float = 0.0, leased: float = 0.0
+    ) -> None:
+        self.job_id = job_id
+        self.name = name
+        self.body = body
+        self.attempt = attempt
+        self.timeout_s = timeout_s
         self.cancel = Flag()
-        self.leased = time.monotonic()
+        self.leased = leased
         self.started = 0.0
         self.replaced = False
         self.held: Held | None = None

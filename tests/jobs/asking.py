@@ -50,6 +50,17 @@ def complete(jobs, token, how="succeeded", value=b"null", request_id="", **failu
     return jobs.complete(api.CompleteRequest(request_id=request_id, completions=[completion])).results[0]
 
 
+def succeed(jobs, *tokens, values=(), request_id="", **more):
+    """Say of attempts of one epoch that they succeeded; returns the ids of those that were fenced."""
+    said = api.Successes(
+        epoch=tokens[0].epoch,
+        job_ids=[token.job_id for token in tokens],
+        results=list(values) or [b"null"] * len(tokens),
+    )
+    reply = jobs.complete(api.CompleteRequest(request_id=request_id, successes=[said], **more))
+    return [one.job_id for one in reply.fenced]
+
+
 def extend(jobs, token, worker="a", lease_ms=0):
     return jobs.extend(api.ExtendRequest(tokens=[token], worker=worker, lease_ms=lease_ms)).extensions[0]
 

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from asking import complete, enqueue, extend, lease, spec
+from asking import complete, enqueue, extend, lease, spec, succeed
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -90,6 +90,23 @@ class Machine(RuleBasedStateMachine):
             assert complete(self.jobs, token, how, request_id=request_id) == result
         if not result.fenced:
             self.model.complete(job_id, how)
+
+    @precondition(lambda self: self.tokens)
+    @rule(which=st.integers(0, 10**6), repeat=st.booleans())
+    def succeed(self, which, repeat):
+        """Some of those that were ever leased with one epoch, in one call."""
+        epoch = self.tokens[which % len(self.tokens)][1]
+        alike = list(dict.fromkeys(job_id for job_id, other in self.tokens if other == epoch))
+        chosen = alike[which % len(alike) :][:4]
+        tokens = [pb.LeaseToken(job_id=job_id, epoch=epoch) for job_id in chosen]
+        request_id = self.request_id()
+        fenced = succeed(self.jobs, *tokens, request_id=request_id)
+        if repeat:
+            assert succeed(self.jobs, *tokens, request_id=request_id) == fenced
+        assert fenced == [job_id for job_id in chosen if not self.model.holds(job_id, epoch)]
+        for job_id in chosen:
+            if job_id not in fenced:
+                self.model.complete(job_id, "succeeded")
 
     @precondition(lambda self: self.tokens)
     @rule(which=st.integers(0, 10**6))

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODEL = "tests/jobs/test_model.py::TestModel"
 LIFECYCLE = "tests/jobs/test_lifecycle.py"
+FIELDS = "tests/jobs/test_fields.py"
 CRASHES = "tests/jobs/test_crashes.py"
 KEYS = "tests/jobs/test_keys.py"
 STEPS = "tests/jobs/test_steps.py"
@@ -106,16 +107,16 @@ MUTANTS = {
     "turns not taken": ("core/picking.py", "(active + 1, following.rank", "(active, following.rank", [QUEUES]),
     "synchronous is normal": ("store/sqlite.py", "synchronous = FULL", "synchronous = NORMAL", [CRASHES]),
     "fence of many dropped": (
-        "server/attempts.py",
-        "            if job is not None and job.epoch == tokens[n].epoch:\n",
-        "            if job is not None:\n",
+        "store/queries.sql",
+        "j.epoch = :epoch AND j.attempt_epoch = :epoch",
+        ":epoch = :epoch",
         [LIFECYCLE, MODEL],
     ),
     "said twice, ended twice": (
-        "server/attempts.py",
-        "                del held[job_id]  # said twice in one call, it is held no more\n",
-        "",
-        [LIFECYCLE],
+        "server/wire.py",
+        "    if len(set(job_ids)) < len(job_ids):\n",
+        "    if False:\n",
+        [FIELDS],
     ),
     "some of many are enough": (
         "store/write.py",
@@ -137,7 +138,7 @@ MUTANTS = {
     ),
     "an outcome leaves its tick open": (
         "store/write.py",
-        '            self.execute("end_ticks", (seqs,))\n',
+        "            self._end_ticks(seqs)\n",
         "",
         [TICKING],
     ),

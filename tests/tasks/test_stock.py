@@ -1,7 +1,6 @@
 """How much a worker takes: no more than it can start within a second by its own measure."""
 
 from loam_lab.core.job import Released, Succeeded
-from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.worker.stock import Stock, Work
 
 
@@ -17,10 +16,7 @@ def stock_of(clock, slots=2, prefetch=1_000):
 
 
 def works(number, clock):
-    made = [Work(pb.TaskLease(job_id=str(index))) for index in range(number)]
-    for work in made:
-        work.leased = clock.now
-    return made
+    return [Work(str(index), b"{}", leased=clock.now) for index in range(number)]
 
 
 def test_at_first_only_what_can_start_at_once():

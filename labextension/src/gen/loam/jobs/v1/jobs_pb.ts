@@ -228,7 +228,7 @@ export type Lease = Message<"loam.jobs.v1.Lease"> & {
   cancelRequested: boolean;
 
   /**
-   * what its holder needs; of a task only task, attempts, timeout_ms and headers
+   * what its holder needs
    *
    * @generated from field: loam.jobs.v1.Job job = 4;
    */
