@@ -170,7 +170,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
 def _tune() -> None:
     """A call of 1,000 jobs makes thousands of records, none of them in a cycle: looking for cycles took 12 % of it."""
     # The loop and the store's writer hand the interpreter over sooner than after 5 ms, so that short calls stay short.
-    sys.setswitchinterval(0.001)
+    sys.setswitchinterval(0.0002)
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)

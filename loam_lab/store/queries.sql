@@ -1,5 +1,6 @@
 -- Every statement of the store by name, laid out like prose. sql.py reads this file.
 -- Names in braces are filled in by sql.py: {head} is the column list of a job's head.
+-- OR FAIL: SQLite need not be able to take the statement back alone; the operation that it belongs to is taken back.
 
 -- next_seq --
 SELECT coalesce(max(seq), 0) + 1 FROM jobs;
@@ -65,7 +66,7 @@ UPDATE jobs
 
 -- lease_alike --
 -- One lease decided for many jobs of one likeness; touches fewer rows if another epoch owns one.
-UPDATE jobs
+UPDATE OR FAIL jobs
    SET state = :state, epoch = :epoch, lease_until = :lease_until, lease_ms = :lease_ms, worker = :worker,
        attached = :attached, engine_open = :engine_open, attempt_epoch = :epoch, attempts = :attempts,
        started_at = :started_at
@@ -75,7 +76,7 @@ UPDATE jobs
 
 -- end_alike --
 -- The same for a success.
-UPDATE jobs
+UPDATE OR FAIL jobs
    SET state = :state, epoch = :epoch, lease_until = NULL, finished_at = :finished_at, error = :error
  WHERE seq IN (SELECT value FROM json_each(:seqs))
    AND epoch = :was_epoch   -- the fence
@@ -91,7 +92,7 @@ UPDATE attempts SET ended_at = ?, ending = ?, failure = ?
 
 -- insert_events --
 -- The same event of many jobs as they are now.
-INSERT INTO events (namespace, seq, job_id, at, kind, state, hold, epoch, actor, message, run_at, detail)
+INSERT OR FAIL INTO events (namespace, seq, job_id, at, kind, state, hold, epoch, actor, message, run_at, detail)
 SELECT j.namespace, j.seq, j.id, ?, ?, j.state, j.hold, j.epoch, ?, ?, iif(?, j.run_at, NULL), NULL
   FROM json_each(?) s CROSS JOIN jobs j ON j.seq = s.value;
 

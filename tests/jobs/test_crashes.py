@@ -120,6 +120,28 @@ def test_an_operation_that_fails_takes_back_its_own_writes_only(lab, jobs):
     assert len(jobs.list(api.ListRequest(limit=100)).jobs) == 20
 
 
+@pytest.mark.parametrize("order", ["bad good", "good bad", "bad bad good bad good bad", "bad", "bad bad"])
+def test_a_failing_operation_is_taken_back_wherever_it_stands_in_a_commit(lab, order):
+    """The first of a commit is taken back with its transaction, any other to the place where it began."""
+    said = []
+
+    def operation(n, word):
+        def run(tx):
+            tx.set_meta(f"m{n}", word)
+            if word == "bad":
+                raise ValueError(n)
+            return n
+
+        return run, said.append, lambda error: said.append(error.args[0])
+
+    words = order.split()
+    assert lab.store.commit_here([operation(n, word) for n, word in enumerate(words)])
+    assert sorted(said) == list(range(len(words))), "each is answered once"
+    found = lab.store.read(lambda reader: [reader.meta(f"m{n}") for n in range(len(words))])
+    assert found == [word if word == "good" else None for word in words]
+    assert lab.store.write(lambda tx: tx.meta("m0")) == (None if words[0] == "bad" else "good")
+
+
 def test_a_full_disk_refuses_in_words_and_recovers(tmp_path):
     lab = Lab(tmp_path, max_pages=150)
     try:
