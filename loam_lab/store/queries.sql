@@ -131,6 +131,9 @@ SELECT j.id, j.seq
 -- waiting_by_id --
 SELECT {waiting} FROM jobs WHERE namespace = ? AND id IN (SELECT value FROM json_each(?));
 
+-- a_write_is_open --
+SELECT 1 FROM writes WHERE ended IS NULL LIMIT 1;
+
 -- any_write_open --
 -- From the open writes, which are few, to the jobs, which may be many.
 SELECT 1 FROM writes w CROSS JOIN jobs j ON j.seq = w.seq

@@ -54,7 +54,9 @@ class Reader:
 
     def any_write_open(self, ids: Iterable[str]) -> bool:
         """Whether one of those jobs has a write in flight."""
-        return self._db.execute(self._q["any_write_open"], (json.dumps(list(ids)),)).fetchone() is not None
+        if self.select_one("a_write_is_open") is None:
+            return False
+        return self.select_one("any_write_open", (json.dumps(list(ids)),)) is not None
 
     def any_engine_open(self) -> bool:
         """Whether some running job has an engine session that is in use, or is to be quieted."""

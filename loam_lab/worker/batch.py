@@ -11,7 +11,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from protobuf import Oneof
@@ -172,9 +171,7 @@ class Batches:
                 self._take(reply.tasks, limit)
         finally:
             self._stock.answered(limit)
-        for work, _ in batch:
-            if work.held is not None:
-                self._heartbeat.let_go(work.held)
+        self._heartbeat.let_go(*(work for work, _ in batch))
         for result in [*reply.results, *reply.fenced]:
             if result.fenced:
                 print(f"loam worker: {result.message}", file=sys.stderr)  # noqa: T201 - the log of this process
@@ -214,25 +211,33 @@ class Batches:
         for alike in leases:
             name, attempt, timeout_s, epoch = alike.name, alike.attempts, alike.timeout_ms / 1000, alike.epoch
             for job_id, payload in zip(alike.job_ids, alike.payloads, strict=True):
-                work = Work(job_id, payload, name=name, attempt=attempt, timeout_s=timeout_s, leased=now)
-                work.held = self._heartbeat.hold(
-                    pb.LeaseToken(job_id=job_id, epoch=epoch),
-                    on_cancel=partial(self._cancel, work),
-                    on_fenced=partial(self._fenced, work),
+                works.append(
+                    Work(
+                        job_id,
+                        payload,
+                        owner=self,
+                        epoch=epoch,
+                        name=name,
+                        attempt=attempt,
+                        timeout_s=timeout_s,
+                        leased=now,
+                    )
                 )
-                works.append(work)
         self._backlog = len(works) >= limit
         if works:
+            self._heartbeat.keep(works)
             self._stock.put(works)
         if self._draining:
             self._stock.close()
 
-    def _cancel(self, work: Work) -> None:
+    def cancel(self, work: Work) -> None:
+        """Somebody asked for a task's end: one that has not been started ends here."""
         work.cancel.set()
         if not work.started:
             self._stock.settle(work, Cancelled())
 
-    def _fenced(self, work: Work) -> None:
+    def fenced(self, work: Work) -> None:
+        """A task's lease is somebody else's."""
         self._stock.drop(work)
         self._on_fenced(work)
 
@@ -255,7 +260,7 @@ def _completing(batch: Sequence[tuple[Work, Ended | Ending]]) -> api.CompleteReq
     successes: dict[int, tuple[list[str], list[bytes]]] = defaultdict(lambda: ([], []))
     for work, ended in batch:
         if isinstance(ended, Succeeded):
-            job_ids, results = successes[work.held.token.epoch if work.held is not None else 0]
+            job_ids, results = successes[work.epoch]
             job_ids.append(work.job_id)
             results.append(ended.result)
         else:
@@ -267,7 +272,7 @@ def _completing(batch: Sequence[tuple[Work, Ended | Ending]]) -> api.CompleteReq
 
 
 def _completion(work: Work, ended: Blob | Cancelled | Released | Failed) -> api.Completion:
-    token = work.held.token if work.held is not None else None
+    token = work.token
     match ended:
         case Blob(sha256, size):
             return api.Completion(token=token, how=_how("succeeded", b""), blob=pb.Blob(sha256=sha256, size_bytes=size))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from loam_lab.connect import Jobs
 from loam_lab.errors import LoamError
@@ -14,14 +15,36 @@ from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 _CALL_TOKENS = 1_000
 
 
-@dataclass
-class Held:
-    """One lease that is kept. `token` changes when a stalled run is taken back."""
+class Held(Protocol):
+    """One lease that is kept. `token` changes when a stalled run is taken back; `told`: it knows that it is to stop."""
 
+    token: pb.LeaseToken
+    told: bool
+
+    @property
+    def job_id(self) -> str:
+        """Whose lease it is."""
+        ...
+
+    def on_cancel(self) -> None:
+        """Somebody asked the run to stop."""
+        ...
+
+    def on_fenced(self) -> None:
+        """The lease is somebody else's."""
+        ...
+
+
+@dataclass
+class _One:
     token: pb.LeaseToken
     on_cancel: Callable[[], None]
     on_fenced: Callable[[], None]
     told: bool = False
+
+    @property
+    def job_id(self) -> str:
+        return self.token.job_id
 
 
 class Heartbeat:
@@ -41,18 +64,23 @@ class Heartbeat:
 
     def hold(self, token: pb.LeaseToken, *, on_cancel: Callable[[], None], on_fenced: Callable[[], None]) -> Held:
         """Keep this lease until `let_go`."""
-        held = Held(token, on_cancel, on_fenced)
+        held = _One(token, on_cancel, on_fenced)
+        self.keep([held])
+        return held
+
+    def keep(self, helds: Iterable[Held]) -> None:
+        """Keep these leases until `let_go`."""
         with self._lock:
-            self._held[token.job_id] = held
+            self._held.update((held.job_id, held) for held in helds)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._beat_forever, name="loam-heartbeat", daemon=True)
                 self._thread.start()
-        return held
 
-    def let_go(self, held: Held) -> None:
-        """Stop keeping a lease: it was completed, or is not ours any more."""
+    def let_go(self, *helds: Held) -> None:
+        """Stop keeping leases: they were completed, or are not ours any more."""
         with self._lock:
-            self._held.pop(held.token.job_id, None)
+            for held in helds:
+                self._held.pop(held.job_id, None)
 
     def soon(self) -> None:
         """Beat at once: somebody asked one of our jobs to stop."""
@@ -84,10 +112,10 @@ class Heartbeat:
 
     def _heed(self, held: Held, extension: api.Extension) -> None:
         with self._lock:
-            if self._held.get(held.token.job_id) is not held:
+            if self._held.get(held.job_id) is not held:
                 return
             if extension.fenced:
-                del self._held[held.token.job_id]
+                del self._held[held.job_id]
             elif extension.token is not None:
                 held.token = extension.token
             cancel = extension.cancel_requested and not held.told

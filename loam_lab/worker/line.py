@@ -106,9 +106,9 @@ class ServerLine:
         self._jobs.put_blob(api.PutBlobRequest(token=self._token(), content=content, sha256=sha256))
         return sha256, len(content)
 
-    def _token(self) -> pb.LeaseToken | None:
-        return self._work.held.token if self._work.held is not None else None
+    def _token(self) -> pb.LeaseToken:
+        return self._work.token
 
 
 def _report(work: Work, what: Any) -> api.Report:
-    return api.Report(token=work.held.token if work.held is not None else None, what=what)
+    return api.Report(token=work.token, what=what)

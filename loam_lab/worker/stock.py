@@ -11,10 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import takewhile
+from typing import Protocol
 
 from loam_lab.core.job import Ending, Failed, Failure, Released
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.tasks.run import Ended
-from loam_lab.worker.heartbeat import Held
 
 AHEAD_S = 1.0
 _SMOOTH = 0.2
@@ -37,15 +38,54 @@ class Flag:
         self._set = True
 
 
+class Owner(Protocol):
+    """Who hears what becomes of a task's lease."""
+
+    def cancel(self, work: Work) -> None:
+        """Somebody asked for its end."""
+        ...
+
+    def fenced(self, work: Work) -> None:
+        """It is somebody else's."""
+        ...
+
+
 class Work:
     """One leased task. `settled` is decided once, by Stock."""
 
-    __slots__ = ("attempt", "body", "cancel", "held", "job_id", "leased", "name", "replaced", "started", "timeout_s")
+    __slots__ = (
+        *(
+            "attempt",
+            "body",
+            "cancel",
+            "epoch",
+            "job_id",
+            "leased",
+            "name",
+            "owner",
+            "replaced",
+            "started",
+            "timeout_s",
+        ),
+        "told",
+    )
 
     def __init__(
-        self, job_id: str, body: bytes, *, name: str = "", attempt: int = 1, timeout_s: float = 0.0, leased: float = 0.0
+        self,
+        job_id: str,
+        body: bytes,
+        *,
+        owner: Owner,
+        epoch: int = 1,
+        name: str = "",
+        attempt: int = 1,
+        timeout_s: float = 0.0,
+        leased: float = 0.0,
     ) -> None:
         self.job_id = job_id
+        self.epoch = epoch
+        self.owner = owner
+        self.told = False
         self.name = name
         self.body = body
         self.attempt = attempt
@@ -54,7 +94,23 @@ class Work:
         self.leased = leased
         self.started = 0.0
         self.replaced = False
-        self.held: Held | None = None
+
+    @property
+    def token(self) -> pb.LeaseToken:
+        """Of its lease."""
+        return pb.LeaseToken(job_id=self.job_id, epoch=self.epoch)
+
+    @token.setter
+    def token(self, token: pb.LeaseToken) -> None:
+        self.epoch = token.epoch
+
+    def on_cancel(self) -> None:
+        """Somebody asked for its end."""
+        self.owner.cancel(self)
+
+    def on_fenced(self) -> None:
+        """Its lease is somebody else's."""
+        self.owner.fenced(self)
 
 
 class Stock:

@@ -16,7 +16,7 @@ def stock_of(clock, slots=2, prefetch=1_000):
 
 
 def works(number, clock):
-    return [Work(str(index), b"{}", leased=clock.now) for index in range(number)]
+    return [Work(str(index), b"{}", owner=None, leased=clock.now) for index in range(number)]
 
 
 def test_at_first_only_what_can_start_at_once():
