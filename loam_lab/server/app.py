@@ -35,6 +35,8 @@ M = TypeVar("M", bound=Message)
 _KEEPALIVE_S = 15.0
 _READ_MAX_BYTES = 64 * 1024 * 1024
 _LITTLE = 50  # jobs: some milliseconds
+# While several ask at once, a commit waits so many turns of the loop for those on their way: half as many are needed.
+_TURNS = 2
 _SLOW_S = 0.01  # a disk that takes so long holds the loop up for a twentieth of the time at most
 _REST = 20
 
@@ -90,6 +92,7 @@ class _AsyncJobs:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="loam-call")
         self._gathered: list[tuple[Operation, int]] = []
         self._here_after = 0.0
+        self._were_many = False
 
     def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
         operation = _operation(self._jobs, name)
@@ -161,17 +164,21 @@ class _AsyncJobs:
         with _in_words():
             self._gathered.append(((prepare(request, ctx), answer.settle, answer.refuse), weight))
             if len(self._gathered) == 1:
-                asyncio.get_running_loop().call_soon(self._commit)
+                asyncio.get_running_loop().call_soon(self._commit, _TURNS if self._were_many else 0)
             reply: M | Reply[M] = await answer.future
             return reply.take() if isinstance(reply, Reply) else reply
 
-    def _commit(self) -> None:
-        """Commit what the requests of this turn of the loop brought: a little of it here and at once.
+    def _commit(self, turns: int) -> None:
+        """Commit what this turn of the loop, or `turns` more, brought: a little of it here and at once.
 
         A change of threads costs as much as a small operation (decisions/0009). Much, or beside other work, goes to the
         store's writer, so that the loop goes on; all does for a while after a slow commit.
         """
+        if turns:
+            asyncio.get_running_loop().call_soon(self._commit, turns - 1)
+            return
         gathered, self._gathered = self._gathered, []
+        self._were_many = len(gathered) > 1
         work = [operation for operation, _ in gathered]
         is_little = sum(weight for _, weight in gathered) <= _LITTLE
         begun = time.monotonic()

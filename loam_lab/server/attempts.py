@@ -242,7 +242,7 @@ def ended_in(request: api.CompleteRequest) -> int:
 
 def _succeed(tx: Tx, who: Principal, many: core.Successes) -> Sequence[tuple[core.LeaseToken, core.Ending]]:
     """Record successes by one decision; returns those that it does not fit, to be decided each on its own."""
-    found = tx.held(who.namespace, many.epoch, many.job_ids)
+    found = tx.held(who.namespace, many.epoch, many.job_ids) if len(many.job_ids) > 1 else []
     results, others = many.results, []
     if len(found) < len(many.job_ids):
         result_of = dict(zip(many.job_ids, many.results, strict=True))
@@ -269,7 +269,10 @@ def _hand_out(tx: Tx, ready: Sequence[core.Waiting], *, worker: str, lease_ms: i
         change = lifecycle.lease(
             tx.job_at(seqs[0]), worker=worker, lease_ms=lease_ms, versions=versions[:200], now=tx.now
         )
-        tx.apply_alike(core.Alike(change, seqs))
+        if len(seqs) > 1:
+            tx.apply_alike(core.Alike(change, seqs))
+        else:
+            tx.apply([change])
         leased[likeness] = change.after
     return [Granted.of(tx, jobs, leased, bodies[:count])] if jobs else []
 

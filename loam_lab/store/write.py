@@ -56,6 +56,7 @@ class Tx(Reader):
         names = self._interned("name", {(job.namespace, new.name) for job, new in kinds})
         origins = self._interned("origin", {(job.namespace, job.queue, new.engine, new.actor) for job, new in kinds})
         single: list[rows.Row] = []
+        alone: list[tuple[Job, tuple[Event, ...]]] = []
         same: dict[tuple[Event, ...], list[int]] = defaultdict(list)
         for one, (job, new) in zip(accepted, kinds, strict=True):
             name, origin = names[job.namespace, new.name], origins[job.namespace, job.queue, new.engine, new.actor]
@@ -63,9 +64,10 @@ class Tx(Reader):
             seqs = [first + place for place in one.places]
             if len(seqs) == 1:
                 single.append((seqs[0], one.ids[0], *shared))
+                alone.append((job.but(seq=seqs[0]), one.change.events))
             else:
                 self.execute("insert_jobs", (*shared, json.dumps(dict(zip(seqs, one.ids, strict=True)))))
-            same[one.change.events] += seqs
+                same[one.change.events] += seqs
         self._db.executemany(self._q["insert_job"], single)
         self._db.executemany(self._q["insert_body"], [row for one in accepted for row in rows.bodies(one, first)])
         for one, (job, new) in zip(accepted, kinds, strict=True):
@@ -75,6 +77,7 @@ class Tx(Reader):
             if new.tags:
                 tagged = [(tag, first + place) for tag in new.tags for place in one.places]
                 self._db.executemany(self._q["insert_tag"], tagged)
+        self._follow(alone)
         for events, seqs in same.items():
             self._append(events, json.dumps(seqs))
         self._tell([(one.change.after, one.change.events) for one in accepted])
@@ -129,7 +132,9 @@ class Tx(Reader):
         if outcomes:
             self._db.executemany(self._q["insert_outcome"], outcomes)
             self._end_ticks(json.dumps([seq for seq, *_ in outcomes]))
-        self._follow([(change.after, change.events) for change in moved])
+        happened = [(change.after, change.events) for change in moved]
+        self._follow(happened)
+        self._tell(happened)
         if any(change.after.state is State.READY for change in moved):
             self.topics.add(TIMES)
 
@@ -280,14 +285,13 @@ class Tx(Reader):
                     job.epoch,
                     event.actor,
                     event.message,
-                    event.run_at,
+                    job.run_at if event.kind is EventKind.ENQUEUED else event.run_at,
                     None,
                 )
                 for job, events in happened
                 for event in events
             ],
         )
-        self._tell(happened)
 
     def _append(self, events: Iterable[Event], seqs: str) -> None:
         """Append events that many jobs have in common, as the jobs are now; `seqs` is JSON."""
