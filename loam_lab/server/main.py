@@ -27,6 +27,7 @@ import uvloop
 from loam_lab import config
 from loam_lab.errors import LoamError
 from loam_lab.server import app, auth, blobs
+from loam_lab.server.connections import Connection
 from loam_lab.server.external import ExternalCatalog
 from loam_lab.server.jobs import LocalJobs
 from loam_lab.server.notify import Notifier
@@ -205,6 +206,7 @@ class _Web:
     def __init__(self, application: object, listener: socket.socket) -> None:
         options = uvicorn.Config(
             application,  # type: ignore[arg-type]
+            http=Connection,
             log_level="warning",
             access_log=False,
             lifespan="off",
