@@ -5,11 +5,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import crashing
 import pytest
 from asking import enqueue, events, get, lease, spec
+from homes import until
 
 from loam_lab.errors import Conflict, Exhausted
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
@@ -120,26 +122,57 @@ def test_an_operation_that_fails_takes_back_its_own_writes_only(lab, jobs):
     assert len(jobs.list(api.ListRequest(limit=100)).jobs) == 20
 
 
-@pytest.mark.parametrize("order", ["bad good", "good bad", "bad bad good bad good bad", "bad", "bad bad"])
-def test_a_failing_operation_is_taken_back_wherever_it_stands_in_a_commit(lab, order):
-    """The first of a commit is taken back with its transaction, any other to the place where it began."""
-    said = []
+class Order:
+    """Operations that store a word; those whose word is "bad" fail after that."""
 
-    def operation(n, word):
+    def __init__(self, lab, words):
+        self.lab, self.words = lab, words.split()
+        self.said = []
+        self.work = [self._operation(n, word) for n, word in enumerate(self.words)]
+
+    def _operation(self, n, word):
         def run(tx):
             tx.set_meta(f"m{n}", word)
             if word == "bad":
                 raise ValueError(n)
             return n
 
-        return run, said.append, lambda error: said.append(error.args[0])
+        return run, self.said.append, lambda error: self.said.append(error.args[0])
 
-    words = order.split()
-    assert lab.store.commit_here([operation(n, word) for n, word in enumerate(words)])
-    assert sorted(said) == list(range(len(words))), "each is answered once"
-    found = lab.store.read(lambda reader: [reader.meta(f"m{n}") for n in range(len(words))])
-    assert found == [word if word == "good" else None for word in words]
-    assert lab.store.write(lambda tx: tx.meta("m0")) == (None if words[0] == "bad" else "good")
+    def check(self):
+        """Each was answered once, and what failed left nothing."""
+        count = len(self.words)
+        until(lambda: len(self.said) >= count)
+        assert sorted(self.said) == list(range(count))
+        found = self.lab.store.read(lambda reader: [reader.meta(f"m{n}") for n in range(count)])
+        assert found == [word if word == "good" else None for word in self.words]
+
+
+ORDERS = ["bad good", "good bad", "bad bad good bad good bad", "bad", "bad bad", "good", "good good"]
+
+
+@pytest.mark.parametrize("words", ORDERS)
+def test_a_failing_operation_is_taken_back_wherever_it_stands_in_a_commit(lab, words):
+    order, go = Order(lab, words), threading.Event()
+    lab.store.submit(lambda tx: go.wait(10), lambda result: None, lambda error: None)
+    for one in order.work:
+        lab.store.submit(*one)
+    go.set()
+    order.check()
+
+
+@pytest.mark.parametrize("words", ORDERS)
+def test_of_operations_that_run_together_none_is_kept_where_a_later_one_fails(lab, words):
+    """They are taken back, to be done by the writer; one that fails first has nothing before it to take back."""
+    order = Order(lab, words)
+    is_done = lab.store.commit_here(order.work)
+    assert is_done is ("good bad" not in words)
+    if not is_done:
+        assert order.said == []
+        assert lab.store.read(lambda reader: reader.meta("m0")) is None
+        for one in order.work:
+            lab.store.submit(*one)
+    order.check()
 
 
 def test_a_full_disk_refuses_in_words_and_recovers(tmp_path):

@@ -154,9 +154,15 @@ MUTANTS = {
         "",
         [RETENTION],
     ),
+    "half of what runs together is kept": (
+        "store/sqlite.py",
+        '                    self._db.execute("ROLLBACK")\n                    for',
+        '                    self._db.execute("COMMIT")\n                    for',
+        [CRASHES],
+    ),
     "one failing operation takes others along": (
         "store/sqlite.py",
-        '        self._db.execute("ROLLBACK TO operation")\n',
+        '                self._db.execute("ROLLBACK TO operation")\n',
         "",
         [CRASHES],
     ),

@@ -110,6 +110,26 @@ def test_one_that_fails_takes_nobody_along(tmp_path):
     store.close()
 
 
+def test_a_follower_that_fails_leaves_its_commit_to_the_writer_and_looks_again(tmp_path):
+    signals = Signals()
+    store = _store(tmp_path, signals, [])
+
+    def fails(tx):
+        tx.set_meta("half", "x")
+        raise ValueError("no")
+
+    async def run():
+        waiting = asyncio.create_task(signals.park([JOBS], signals.seen([JOBS]), 10, fails))
+        await asyncio.sleep(0)
+        brought = []
+        assert not store.commit_here([(_bring, brought.append, brought.append)])
+        return brought, await waiting
+
+    assert asyncio.run(run()) == ([], None)
+    assert store.read(lambda reader: reader.meta("half")) is None
+    store.close()
+
+
 def test_an_idle_store_commits_in_the_thread_that_asks(tmp_path):
     signals, commits = Signals(), []
     store = _store(tmp_path, signals, commits)
@@ -121,8 +141,8 @@ def test_an_idle_store_commits_in_the_thread_that_asks(tmp_path):
         raise ValueError("no")
 
     work = [
-        (lambda tx: tx.set_meta("a", "1"), lambda value: told.append((value, threading.get_ident())), failed.append),
         (fails, told.append, failed.append),
+        (lambda tx: tx.set_meta("a", "1"), lambda value: told.append((value, threading.get_ident())), failed.append),
     ]
     assert store.commit_here(work)
     assert told == [(None, threading.get_ident())]
