@@ -1,7 +1,7 @@
 """Take away what has had its time: answers, notices, events, and the runs that the retention policy gives up.
 
-In small batches, with nine times as long between them as each took: whoever works with the server does not notice. In a
-thread of its own: a store of years may take hours, and no tick waits for that.
+In small batches, four a second and a twentieth of the time at most. In a thread of its own: a store of years may take
+hours, and no tick waits for that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _DAY_MS = 86_400_000
 _HOUR_S = 3_600.0
 _RUNS = 50
 _RECORDS = 500
-_REST = 9
+_REST = 19
+_REST_S = 0.25  # at least: whatever comes while a batch is written takes the longer way
 
 
 class Tidy:
@@ -65,7 +66,7 @@ class Tidy:
             begun = time.perf_counter()
             if not batch():
                 return
-            self._rest(_REST * (time.perf_counter() - begun))
+            self._rest(max(_REST_S, _REST * (time.perf_counter() - begun)))
 
     def _delete_surplus(self) -> int:
         store, now = self._store, self._store.now()

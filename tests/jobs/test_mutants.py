@@ -150,7 +150,7 @@ MUTANTS = {
     ),
     "tidying up never rests": (
         "server/tidy.py",
-        "            self._rest(_REST * (time.perf_counter() - begun))\n",
+        "            self._rest(max(_REST_S, _REST * (time.perf_counter() - begun)))\n",
         "",
         [RETENTION],
     ),
