@@ -38,18 +38,22 @@ _TARGETS = {
 }
 
 
-def measure(*, drained: int = DRAINED, finished: int = 0) -> dict[str, Any]:
-    """Every figure, the ratios that have a target, and the targets; with so many finished jobs in the store."""
+def measure(*, drained: int = DRAINED, finished: int = 0, unused: bool = False) -> dict[str, Any]:
+    """Every figure, the ratios that have a target, and the targets; with so many finished jobs in the store.
+
+    `unused`: the store with them lies beside an empty one that is used, for a comparison on the same disk.
+    """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="loam-bench-") as folder:
         full = _filled(Path(folder) / "full", finished) if finished else None
         found.update(probe(Path(folder)))
         found.update(start_probe.measure())
-        with _server(_home(Path(folder) / "starts", full)):
+        name = "unused.db" if unused else "jobs.db"
+        with _server(_home(Path(folder) / "starts", full, name)):
             found.update(starts())
-        with _server(_home(Path(folder) / "home", full)):
+        with _server(_home(Path(folder) / "home", full, name)):
             found.update(enqueues())
-        with _server(_home(Path(folder) / "drain", full)):
+        with _server(_home(Path(folder) / "drain", full, name)):
             found["drain_per_s"] = drain(drained)
         found["huey_per_s"] = huey(Path(folder), drained)
     found["bulk_enqueue_ratio"] = found["bulk_enqueue_per_s"] / found["raw_batch_rows_per_s"]
@@ -69,10 +73,10 @@ def _filled(folder: Path, finished: int) -> Path:
     return folder / "jobs.db"
 
 
-def _home(home: Path, full: Path | None) -> Path:
+def _home(home: Path, full: Path | None, name: str) -> Path:
     if full is not None:
         home.mkdir(mode=0o700)
-        shutil.copy(full, home / "jobs.db")
+        shutil.copy(full, home / name)
         os.sync()
         time.sleep(5.0)  # a disk that has just taken a gigabyte is slower for a while: that is not what is measured
     return home
