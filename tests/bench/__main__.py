@@ -1,6 +1,6 @@
 """`make bench`: every benchmark, or those named: `python -m tests.bench laptop cells detached core listing page`.
 
-`million` is run by its name only: it takes ten minutes and 2 GB of disk.
+`million` is run by its name only: it takes 20 minutes and 5 GB of disk.
 """
 
 from __future__ import annotations
