@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 MODEL = "tests/jobs/test_model.py::TestModel"
 LIFECYCLE = "tests/jobs/test_lifecycle.py"
 FIELDS = "tests/jobs/test_fields.py"
+TOGETHER = "tests/jobs/test_together.py"
 CRASHES = "tests/jobs/test_crashes.py"
 KEYS = "tests/jobs/test_keys.py"
 STEPS = "tests/jobs/test_steps.py"
@@ -110,7 +111,7 @@ MUTANTS = {
         "store/queries.sql",
         "j.epoch = :epoch AND j.attempt_epoch = :epoch",
         ":epoch = :epoch",
-        [LIFECYCLE, MODEL],
+        [TOGETHER, MODEL],
     ),
     "said twice, ended twice": (
         "server/wire.py",
