@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from asking import complete, enqueue, get, lease, spec
+from asking import complete, enqueue, get, lease, spec, succeed
 
 from loam_lab.core import schedule as core
 from loam_lab.errors import Conflict, NotFound
@@ -50,6 +50,16 @@ def test_a_tick_makes_one_run_at_its_instant_with_its_time_as_an_argument(lab, j
     assert json.loads(leased.job.task.payload) == {"arguments": {"day": local, "n": 1}}
     assert leased.job.headers == {"loam.scheduled_at": local, "loam.schedule": made.id}
     assert get(jobs, tick.job_id).job.run_at_ms == MIDNIGHT
+
+
+def test_runs_that_succeed_together_close_their_ticks(lab, jobs):
+    for _ in range(2):
+        create(jobs)
+    at(lab, MIDNIGHT)
+    open_ticks = "SELECT count(*) FROM ticks WHERE phase = 'open'"
+    assert lab.store.read(lambda reader: reader._db.execute(open_ticks).fetchone()) == (2,)
+    assert succeed(jobs, *(held.token for held in lease(jobs, limit=2))) == []
+    assert lab.store.read(lambda reader: reader._db.execute(open_ticks).fetchone()) == (0,)
 
 
 def test_nothing_fires_twice_however_often_it_is_looked_at(lab, jobs):
