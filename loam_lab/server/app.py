@@ -1,13 +1,12 @@
-"""The service as an ASGI app: a thin layer that hops to a thread, and turns our errors into the contract's."""
+"""The service in a loop: a thin layer that commits there or hops to a thread, and its ASGI app."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 from connectrpc.code import Code
 from connectrpc.codec import Codec, proto_binary_codec
@@ -15,25 +14,20 @@ from connectrpc.errors import ConnectError
 from protobuf import Message
 
 from loam_lab.errors import LoamError
-from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import JobsASGIApplication
+from loam_lab.server.answers import Answer, in_words
 from loam_lab.server.attempts import LogUnread, ended_in
 from loam_lab.server.calls import Context
-from loam_lab.server.granted import Reply
-from loam_lab.server.jobs import ROOM, LocalJobs, lease_wait_s
+from loam_lab.server.jobs import LocalJobs
 from loam_lab.server.look import says, watch_topics
 from loam_lab.server.presence import Presence
-from loam_lab.server.signals import Answer, Deadline
-from loam_lab.server.unary import Short
+from loam_lab.server.waiting import WaitingLease
 from loam_lab.store.sqlite import Operation
 from loam_lab.store.write import Tx
 
-log = logging.getLogger("loam.server")
-R = TypeVar("R")
-M = TypeVar("M", bound=Message)
+MOST_BYTES = 64 * 1024 * 1024
 _KEEPALIVE_S = 15.0
-_READ_MAX_BYTES = 64 * 1024 * 1024
 _LITTLE = 50  # jobs: some milliseconds
 # While several ask at once, a commit waits so many turns of the loop for those on their way: half as many are needed.
 _TURNS = 2
@@ -41,16 +35,14 @@ _SLOW_S = 0.01  # a disk that takes so long holds the loop up for a twentieth of
 _REST = 20
 
 
-def application(jobs: LocalJobs, presence: Presence | None = None, *, threads: int = 32) -> Any:
-    """The ASGI app of a service. JSON from people is read strictly: an unknown field is refused, by name."""
-    service = _AsyncJobs(jobs, presence or Presence(), threads)
-    generated = JobsASGIApplication(
+def application(service: Service) -> Any:
+    """The service for whoever is not our own client. JSON from people is read strictly: an unknown field is refused."""
+    return JobsASGIApplication(
         service,  # type: ignore[arg-type]
-        read_max_bytes=_READ_MAX_BYTES,
+        read_max_bytes=MOST_BYTES,
         compressions=(),
         codecs=[proto_binary_codec(), _JsonOfPeople()],
     )
-    return Short(service, generated, most_bytes=_READ_MAX_BYTES)
 
 
 class _JsonOfPeople(Codec[Message, Any]):
@@ -79,94 +71,109 @@ class InProcess:
         operation = _operation(self._jobs, name)
 
         def call(request: Any, ctx: Any) -> Any:
-            with _in_words():
+            try:
                 return operation(request, ctx)
+            except Exception as error:
+                raise in_words(error) from None
 
         return call
 
 
-class _AsyncJobs:
-    def __init__(self, jobs: LocalJobs, presence: Presence, threads: int) -> None:
-        self._jobs = jobs
-        self._presence = presence
+class Service:
+    """The service in a loop: what is short is committed there, a waiting call holds no thread, all else has one."""
+
+    def __init__(self, jobs: LocalJobs, presence: Presence | None = None, *, threads: int = 32) -> None:
+        self.jobs = jobs
+        self._presence = presence or Presence()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="loam-call")
         self._gathered: list[tuple[Operation, int]] = []
         self._here_after = 0.0
         self._were_many = False
+        self._short: dict[str, Callable[[Any, Context, Answer], Callable[[], object] | None]] = {
+            "enqueue": self._enqueue,
+            "lease": self._lease,
+            "extend": self._extend,
+            "complete": self._complete,
+        }
 
     def __getattr__(self, name: str) -> Callable[[Any, Any], Any]:
-        operation = _operation(self._jobs, name)
-
         async def call(request: Any, ctx: Any) -> Any:
-            return await self._call(operation, request, ctx)
+            future = asyncio.get_running_loop().create_future()
+            give_up = self.begin(name, request, ctx, Answer.of(future))
+            try:
+                return await future
+            finally:
+                give_up()
 
         setattr(self, name, call)
         return call
 
-    async def enqueue(self, request: api.EnqueueRequest, ctx: Context) -> api.EnqueueResponse:
-        """At once, but where an engine must be started first."""
-        if request.lease_to is not None and request.lease_to.engine:
-            return await self._call(self._jobs.enqueue, request, ctx)  # type: ignore[no-any-return]
-        return await self._write(self._jobs.accepting, request, ctx, weight=len(request.jobs))
-
-    async def lease(self, request: api.LeaseRequest, ctx: Context) -> api.LeaseResponse:
-        """A waiting Lease holds no thread, and is answered by the transaction that brings it a job."""
-        with _in_words():
-            left = Deadline(lease_wait_s(request))
-            topics = self._jobs.lease_topics(request, ctx)
-        while True:
-            seen, seen_room = self._jobs.signals.seen(topics), self._jobs.signals.seen([*topics, *ROOM])
-            reply = await self._write(self._jobs.leasing, request, ctx, weight=request.limit)
-            if reply.leases or reply.tasks or not left.left:
-                return reply
-            held = await self._call(self._jobs.held_up, request, ctx)
-            if held.by_a_limit:
-                await self._jobs.signals.wait_async([*topics, *ROOM], seen_room, held.wait_s(left.left))
-            else:
-                with _in_words():
-                    found = await self._jobs.signals.park(topics, seen, left.left, self._jobs.leasing(request, ctx))
-                    if found is not None and ((reply := found.take()).leases or reply.tasks):
-                        return reply
-
-    async def extend(self, request: api.ExtendRequest, ctx: Context) -> api.ExtendResponse:
-        """At once."""
-        return await self._write(self._jobs.extending, request, ctx, weight=len(request.tokens))
-
-    async def complete(self, request: api.CompleteRequest, ctx: Context) -> api.CompleteResponse:
-        """At once, but where the catalog must be asked first."""
+    def begin(self, name: str, request: Any, ctx: Context, answer: Answer) -> Callable[[], object]:
+        """Have an operation run and answered; returns what to call when nobody waits for the answer any more."""
+        self._presence.called(_client(ctx))
         try:
-            return await self._write(self._jobs.completing, request, ctx, weight=ended_in(request))
-        except LogUnread:
-            return await self._call(self._jobs.complete, request, ctx)  # type: ignore[no-any-return]
+            if short := self._short.get(name):
+                return short(request, ctx, answer) or _nothing
+            self._pool.submit(_run, answer, _operation(self.jobs, name), request, ctx)
+        except Exception as error:
+            answer.refuse(error)
+        return _nothing
+
+    def _enqueue(self, request: api.EnqueueRequest, ctx: Context, answer: Answer) -> None:
+        if request.lease_to is not None and request.lease_to.engine:  # which must be started first
+            self._pool.submit(_run, answer, self.jobs.enqueue, request, ctx)
+            return
+        self.write(self.jobs.accepting(request, ctx), answer, weight=len(request.jobs))
+
+    def _lease(self, request: api.LeaseRequest, ctx: Context, answer: Answer) -> Callable[[], None]:
+        waiting = WaitingLease(self, request, ctx, answer)
+        waiting.look()
+        return waiting.give_up
+
+    def _extend(self, request: api.ExtendRequest, ctx: Context, answer: Answer) -> None:
+        self.write(self.jobs.extending(request, ctx), answer, weight=len(request.tokens))
+
+    def _complete(self, request: api.CompleteRequest, ctx: Context, answer: Answer) -> None:
+        def refused(error: BaseException) -> None:
+            if isinstance(error, LogUnread):
+                self._pool.submit(_run, answer, self.jobs.complete, request, ctx)
+            else:
+                answer.refuse(error)
+
+        self.write(self.jobs.completing(request, ctx), Answer(answer.settle, refused), weight=ended_in(request))
 
     async def watch(self, request: api.WatchRequest, ctx: Context) -> AsyncIterator[api.WatchResponse]:
         """A Watch holds no thread between events."""
+        self._presence.called(_client(ctx))
         with self._presence.watching(_client(ctx)):
-            reply, place = await self._call(self._jobs.watch_start, request, ctx)
+            reply, place = await self._look(self.jobs.watch_start, request, ctx)
             topics = watch_topics(request)
             yield reply
             while True:
-                seen = self._jobs.signals.seen(topics)
+                seen = self.jobs.signals.seen(topics)
                 before = place
-                reply, place = await self._call(self._jobs.watch_next, request, ctx, before)
+                reply, place = await self._look(self.jobs.watch_next, request, ctx, before)
                 # A page of other kinds only: the next one may be there already.
                 if place != before and not says(reply):
                     continue
-                if says(reply) or not await self._jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
+                if says(reply) or not await self.jobs.signals.wait_async(topics, seen, _KEEPALIVE_S):
                     yield reply
 
-    async def _write(
-        self, prepare: Callable[[R, Context], Callable[[Tx], M | Reply[M]]], request: R, ctx: Context, *, weight: int
-    ) -> M:
-        """Check a request and go on when its operation is committed; `weight` is how many jobs it is about."""
-        self._presence.called(_client(ctx))
-        answer = Answer()
-        with _in_words():
-            self._gathered.append(((prepare(request, ctx), answer.settle, answer.refuse), weight))
-            if len(self._gathered) == 1:
-                asyncio.get_running_loop().call_soon(self._commit, _TURNS if self._were_many else 0)
-            reply: M | Reply[M] = await answer.future
-            return reply.take() if isinstance(reply, Reply) else reply
+    async def _look(self, *given: Any) -> Any:
+        try:
+            return await self.in_thread(*given)
+        except Exception as error:
+            raise in_words(error) from None
+
+    def in_thread(self, operation: Callable[..., Any], *given: Any) -> Awaitable[Any]:
+        """The result of what reads the store, beside the loop."""
+        return asyncio.get_running_loop().run_in_executor(self._pool, operation, *given)
+
+    def write(self, operation: Callable[[Tx], Any], answer: Answer, *, weight: int) -> None:
+        """Answer when an operation is committed; `weight` is how many jobs it is about."""
+        self._gathered.append(((operation, answer.settle, answer.refuse), weight))
+        if len(self._gathered) == 1:
+            asyncio.get_running_loop().call_soon(self._commit, _TURNS if self._were_many else 0)
 
     def _commit(self, turns: int) -> None:
         """Commit what this turn of the loop, or `turns` more, brought: a little of it here and at once.
@@ -182,21 +189,16 @@ class _AsyncJobs:
         work = [operation for operation, _ in gathered]
         is_little = sum(weight for _, weight in gathered) <= _LITTLE
         begun = time.monotonic()
-        if is_little and begun >= self._here_after and self._jobs.store.commit_here(work):
+        if is_little and begun >= self._here_after and self.jobs.store.commit_here(work):
             ended = time.monotonic()
             if ended - begun > _SLOW_S:
                 self._here_after = ended + _REST * (ended - begun)
             return
         for operation, answer, refuse in work:
             try:
-                self._jobs.store.submit(operation, answer, refuse)
+                self.jobs.store.submit(operation, answer, refuse)
             except LoamError as error:
                 refuse(error)
-
-    async def _call(self, operation: Callable[..., Any], request: Any, ctx: Any, *more: Any) -> Any:
-        self._presence.called(_client(ctx))
-        with _in_words():
-            return await asyncio.get_running_loop().run_in_executor(self._pool, operation, request, ctx, *more)
 
 
 def _operation(jobs: LocalJobs, name: str) -> Callable[..., Any]:
@@ -208,20 +210,18 @@ def _operation(jobs: LocalJobs, name: str) -> Callable[..., Any]:
     return getattr(jobs, name, missing)
 
 
-class _in_words:
-    """One boundary: our errors keep their words and class, any other is logged and named by its kind only."""
+def _run(answer: Answer, operation: Callable[..., Any], request: Any, ctx: Context) -> None:
+    """An operation in a thread of its own."""
+    try:
+        reply = operation(request, ctx)
+    except BaseException as error:
+        answer.refuse(error)
+    else:
+        answer.settle(reply)
 
-    def __enter__(self) -> None:
-        return None
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, LoamError):
-            field = getattr(error, "field", "")
-            details = [pb.InvalidField(field=field)] if field else []
-            raise ConnectError(Code[error.code.upper()], str(error), details) from None
-        if isinstance(error, Exception) and not isinstance(error, ConnectError | LogUnread):
-            log.error("a call failed", exc_info=error)
-            raise ConnectError(Code.INTERNAL, f"{type(error).__name__} in the server; its log says more") from None
+def _nothing() -> None:
+    """What there is to be given up of most operations."""
 
 
 def _client(ctx: Context) -> str:

@@ -1,48 +1,109 @@
-"""HTTP connections as uvicorn keeps them, but the head of an answer leaves with the first part of its body.
+"""HTTP connections as uvicorn keeps them, but unary calls of our own clients are answered here, without ASGI.
 
-So ASGI asks for it. Sent alone, the head is a call of the system and wakes a client that can do nothing with it yet.
+A request that does not come in one piece with a whole head, or says anything special in it, goes uvicorn's way.
 """
 
 from __future__ import annotations
 
-import asyncio
+import time
+from collections.abc import Callable
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from loam_lab.server.unary import Head, Unary
 
 
 class Connection(HttpToolsProtocol):
-    """One connection of a client."""
+    """One connection of a client. One request at a time: what comes meanwhile waits for its turn."""
 
-    def connection_made(self, transport: Any) -> None:
-        """Write through a line that joins what belongs together."""
-        super().connection_made(_Line(transport))  # type: ignore[arg-type]
+    def __init__(self, unary: Unary, **given: Any) -> None:
+        super().__init__(**given)
+        self._unary = unary
+        self._is_within = False  # a message of uvicorn's
+        self._head: Head | None = None
+        self._parts: list[bytes] = []
+        self._asked = False
+        self._give_up: Callable[[], object] | None = None
+        self._used_at = 0.0
+        self._ends = False
 
-    def on_response_complete(self) -> None:
-        """An answer to HEAD is its head alone."""
-        self.transport.flush()  # type: ignore[attr-defined]
-        super().on_response_complete()
-
-
-class _Line:
-    """A transport that holds a head back until the next part is written."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Write a head, or what follows it."""
-        if not self._head and data.endswith(b"\r\n\r\n") and data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1":
-            self._head = data
+    def data_received(self, data: bytes) -> None:
+        """A request of ours, a part of one, or something else."""
+        if self._asked:
+            self._parts.append(data)
+            if sum(map(len, self._parts)) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
             return
-        self._transport.write(self._head + data)
-        self._head = b""
+        if self._head is None:
+            is_theirs = self._is_within or (self.cycle is not None and not self.cycle.response_complete)
+            self._head = None if is_theirs else self._unary.head(data)
+            if self._head is None:
+                super().data_received(data)
+                return
+        self._parts.append(data)
+        if sum(map(len, self._parts)) >= self._head.size + self._head.length:
+            self._ask(self._head, self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
 
-    def flush(self) -> None:
-        """Write a head that nothing followed."""
-        if self._head:
-            self.write(b"")
+    def on_message_begin(self) -> None:
+        """Uvicorn has a part of a request."""
+        self._is_within = True
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        """Uvicorn has all of it."""
+        self._is_within = False
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody waits for an answer any more."""
+        if self._give_up is not None:
+            self._give_up()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The server ends: after the answer that is on its way."""
+        self._ends = True
+        if not self._asked:
+            super().shutdown()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """It is closed when nobody used it for so long."""
+        left = self._used_at + self.timeout_keep_alive - time.monotonic()
+        if self._asked or left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(max(left, 1.0), self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _ask(self, head: Head, came: bytes) -> None:
+        end = head.size + head.length
+        self._asked, self._head = True, None
+        self._parts = [came[end:]] if len(came) > end else []
+        give_up = self._unary.ask(head, came[head.size : end], self._respond)
+        if self._asked:
+            self._give_up = give_up
+
+    def _respond(self, answer: bytes) -> None:
+        self._give_up = None
+        self._used_at = time.monotonic()
+        if self.transport.is_closing():
+            return
+        self.transport.write(answer)
+        if self._ends:
+            self.transport.close()
+        elif self._parts:
+            self.loop.call_soon(self._go_on)
+        else:
+            self._asked = False
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _go_on(self) -> None:
+        """With what came while the last request was answered."""
+        came, self._parts = b"".join(self._parts), []
+        self._asked = False
+        self.flow.resume_reading()
+        self.data_received(came)

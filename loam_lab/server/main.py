@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -36,6 +37,7 @@ from loam_lab.server.scheduler import Scheduler
 from loam_lab.server.signals import Signals
 from loam_lab.server.supervise import Desk
 from loam_lab.server.tidy import Tidy
+from loam_lab.server.unary import Unary
 from loam_lab.store import retention, schedules
 from loam_lab.store.sqlite import LOG_BYTES, SqliteStore
 from loam_lab.version import __version__
@@ -143,7 +145,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
     _tune()
     try:
         with _listen() as listener:
-            web = _Web(app.application(jobs, presence), listener)
+            web = _Web(app.Service(jobs, presence), listener)
             web.start()
             scheduler.start()
             notifier.start()
@@ -203,10 +205,10 @@ def why_stay(store: SqliteStore, presence: Presence) -> str:
 class _Web:
     """The HTTP half, on a thread of its own with its own loop."""
 
-    def __init__(self, application: object, listener: socket.socket) -> None:
+    def __init__(self, service: app.Service, listener: socket.socket) -> None:
         options = uvicorn.Config(
-            application,  # type: ignore[arg-type]
-            http=Connection,
+            app.application(service),
+            http=partial(Connection, Unary(service, most_bytes=app.MOST_BYTES)),  # type: ignore[arg-type]
             log_level="warning",
             access_log=False,
             lifespan="off",

@@ -9,41 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+from loam_lab.server.answers import Answer
 from loam_lab.store.sqlite import Operation
 from loam_lab.store.write import Topic, Tx
 
-T = TypeVar("T")
 _FOLLOWERS = 4
-
-
-class Answer:
-    """A result that a coroutine awaits (`future`) and whoever commits gives, from any thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self.future: asyncio.Future[Any] = self._loop.create_future()
-
-    def settle(self, value: Any) -> None:
-        """Give the result."""
-        self._post(self.future.set_result, value)
-
-    def refuse(self, error: BaseException) -> None:
-        """Give the error instead."""
-        self._post(self.future.set_exception, error)
-
-    def _post(self, settle_by: Callable[[Any], None], value: Any) -> None:
-        def settle() -> None:
-            if not self.future.done():  # else the caller has gone
-                settle_by(value)
-
-        if threading.get_ident() == self._thread:
-            settle()
-            return
-        with suppress(RuntimeError):  # the loop has ended with the server
-            self._loop.call_soon_threadsafe(settle)
 
 
 @dataclass(eq=False)
@@ -91,29 +63,25 @@ class Signals:
             taken = self._take(frozenset(topics), most=_FOLLOWERS)
         return [(parked.operation, parked.answer.settle, parked.answer.refuse) for parked in taken]
 
-    async def park(
-        self, topics: Collection[Topic], seen: int, seconds: float, operation: Callable[[Tx], T]
-    ) -> T | None:
-        """The result of `operation`, run in the transaction that brings a topic; None: look again, or time is up."""
-        answer = Answer()
+    def park(
+        self, topics: Collection[Topic], seen: int, operation: Callable[[Tx], Any], answer: Answer
+    ) -> Parked | None:
+        """Have `operation` run in the transaction that brings a topic; None: one was fired after `seen`, look again."""
         parked = Parked(frozenset(topics), operation, answer)
         with self._lock:
             if self._count(topics) != seen:
                 return None
             self._parked[parked] = None
-        over = asyncio.get_running_loop().call_later(seconds, self._give_up, parked)
-        try:
-            return await answer.future  # type: ignore[no-any-return]
-        finally:
-            over.cancel()
-            with self._lock:
-                self._parked.pop(parked, None)
+        return parked
 
-    def _give_up(self, parked: Parked) -> None:
-        """Its time is up; but if it was taken it has run, or will in a moment, and its result must not be lost."""
+    def leave(self, parked: Parked) -> bool:
+        """Nobody waits for it any more; False: it was taken, and has run or will in a moment."""
         with self._lock:
-            waits = self._parked.pop(parked, self) is not self
-        if waits:
+            return self._parked.pop(parked, self) is not self
+
+    def give_up(self, parked: Parked) -> None:
+        """Its time is up; but if it was taken its result must not be lost."""
+        if self.leave(parked):
             parked.answer.settle(None)
 
     def _take(self, topics: frozenset[Topic], *, most: int | None = None) -> list[Parked]:

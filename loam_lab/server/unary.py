@@ -6,37 +6,38 @@ application, which looks at all of that for each call (decisions/0004).
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 from protobuf import Message
 
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb, service_pb
+from loam_lab.server.answers import Answer, in_words
+from loam_lab.server.calls import Context
 
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-
-_PROTO = (b"content-type", b"application/proto")
-_SPECIAL = frozenset({b"content-encoding", b"connect-timeout-ms"})
+_END = b"\r\n\r\n"
+_HEAD_BYTES = 8_192
+_NAME = re.compile(r"[-\w]+", re.ASCII)
+# Whoever sends one of these wants something that is not looked at here.
+_SPECIAL = frozenset({"content-encoding", "connect-timeout-ms", "connection", "expect", "transfer-encoding", "upgrade"})
 # What HTTP says of an error of the Connect protocol; of any other: 500.
 _STATUS = {
-    Code.INVALID_ARGUMENT: 400,
-    Code.FAILED_PRECONDITION: 400,
-    Code.UNAUTHENTICATED: 401,
-    Code.PERMISSION_DENIED: 403,
-    Code.NOT_FOUND: 404,
-    Code.ALREADY_EXISTS: 409,
-    Code.ABORTED: 409,
-    Code.RESOURCE_EXHAUSTED: 429,
-    Code.UNIMPLEMENTED: 501,
-    Code.UNAVAILABLE: 503,
+    Code.INVALID_ARGUMENT: b"400 Bad Request",
+    Code.FAILED_PRECONDITION: b"400 Bad Request",
+    Code.UNAUTHENTICATED: b"401 Unauthorized",
+    Code.PERMISSION_DENIED: b"403 Forbidden",
+    Code.NOT_FOUND: b"404 Not Found",
+    Code.ALREADY_EXISTS: b"409 Conflict",
+    Code.ABORTED: b"409 Conflict",
+    Code.RESOURCE_EXHAUSTED: b"429 Too Many Requests",
+    Code.UNIMPLEMENTED: b"501 Not Implemented",
+    Code.UNAVAILABLE: b"503 Service Unavailable",
 }
 # By the last part of a path: (what the service calls it, its request).
 _OPERATIONS: dict[str, tuple[str, type[Message]]] = {
@@ -47,96 +48,84 @@ _OPERATIONS: dict[str, tuple[str, type[Message]]] = {
 }
 
 
-class Short:
-    """An ASGI application: `service` answers what comes in the common form, `others` all the rest."""
+class Service(Protocol):
+    """Who runs an operation by its name."""
 
-    def __init__(self, service: object, others: Any, *, most_bytes: int) -> None:
+    def begin(self, name: str, request: Any, ctx: Context, answer: Answer) -> Callable[[], object]:
+        """Have it answered; returns what to call when nobody waits for the answer any more."""
+        ...
+
+
+class Head(NamedTuple):
+    """What the head of a request asks for; the headers are all that an operation looks at beside the message."""
+
+    operation: str
+    kind: type[Message]
+    request_headers: Mapping[str, str]
+    size: int
+    length: int
+
+
+class Unary:
+    """Answers requests in the common form."""
+
+    def __init__(self, service: Service, *, most_bytes: int) -> None:
         self._service = service
-        self._others = others
         self._most_bytes = most_bytes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
-        headers = scope.get("headers", ())
-        folder, _, name = scope.get("path", "").rpartition("/")
-        known = _OPERATIONS.get(name)
-        is_common = _PROTO in headers and scope["method"] == "POST" and not any(key in _SPECIAL for key, _ in headers)
-        if known is None or not is_common or not folder.endswith("/loam.jobs.v1.Jobs"):
-            await self._others(scope, receive, send)
-            return
-        context = _Context({key.decode("latin-1"): value.decode("latin-1") for key, value in headers})
-        try:
-            reply = await self._answer(*known, context, receive)
-        except ConnectError as error:
-            await _send(send, _STATUS.get(error.code, 500), b"application/json", _in_json(error))
-        else:
-            if reply is not None:
-                await _send(send, 200, b"application/proto", reply.to_binary())
+    def head(self, data: bytes) -> Head | None:
+        """The head with which these bytes begin; None for anything but a whole head in the common form."""
+        end = data.find(_END, 0, _HEAD_BYTES) if data.startswith(b"POST ") else -1
+        head = _head(data[:end]) if end >= 0 else None
+        return head if head is not None and head.length <= self._most_bytes else None
 
-    async def _answer(self, operation: str, kind: type[Message], context: _Context, receive: Receive) -> Message | None:
-        """The reply; None when nobody waits for it any more."""
-        body = await self._read(receive)
-        if body is None:
-            return None
+    def ask(self, head: Head, body: bytes, respond: Callable[[bytes], object]) -> Callable[[], object]:
+        """Have a request answered; returns what to call when its sender has gone."""
+        answer = Answer(lambda reply: respond(_said(reply)), lambda error: respond(_refused(in_words(error))))
         try:
-            request = kind.from_binary(body)
+            request = head.kind.from_binary(body)
         except Exception as error:
-            raise ConnectError(Code.INVALID_ARGUMENT, f"the body is no {kind.__name__}: {error}") from None
-        call: Awaitable[Message] = getattr(self._service, operation)(request, context)
-        return await (_while_there(call, receive) if getattr(request, "wait_ms", 0) else call)
-
-    async def _read(self, receive: Receive) -> bytes | None:
-        """The body of a request; None when its sender has gone."""
-        parts: list[bytes] = []
-        more = True
-        while more:
-            part = await receive()
-            if part["type"] == "http.disconnect":
-                return None
-            parts.append(part.get("body", b""))
-            more = part.get("more_body", False)
-            if sum(map(len, parts)) > self._most_bytes:
-                raise ConnectError(Code.RESOURCE_EXHAUSTED, f"message is larger than configured max {self._most_bytes}")
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            said = f"the body is no {head.kind.__name__}: {error}"
+            answer.refuse(ConnectError(Code.INVALID_ARGUMENT, said))
+            return lambda: None
+        return self._service.begin(head.operation, request, head, answer)
 
 
-class _Context(NamedTuple):
-    request_headers: Mapping[str, str]
-
-
-async def _while_there(call: Awaitable[Message], receive: Receive) -> Message | None:
-    """The reply of a call that may wait; it is given up, with None, when its sender goes."""
-    waiting, leaving = asyncio.current_task(), asyncio.ensure_future(receive())
-    is_over = False
-
-    def give_up(gone: asyncio.Future[Any]) -> None:
-        if waiting is not None and not is_over and not gone.cancelled():
-            waiting.cancel()
-
-    leaving.add_done_callback(give_up)
-    try:
-        return await call
-    except asyncio.CancelledError:
-        if not leaving.done() or waiting is None:
-            raise
-        waiting.uncancel()
+@lru_cache(1_000)
+def _head(data: bytes) -> Head | None:
+    """A client's heads are the same again and again, so they are read once."""
+    first, *lines = data.decode("latin-1").split("\r\n")
+    folder, _, name = first.removeprefix("POST ").removesuffix(" HTTP/1.1").rpartition("/")
+    operation = _OPERATIONS.get(name)
+    if operation is None or not folder.endswith("/loam.jobs.v1.Jobs") or not first.endswith(" HTTP/1.1"):
         return None
-    finally:
-        is_over = True
-        leaving.cancel()
+    headers: dict[str, str] = {}
+    for line in lines:
+        key, _, value = line.partition(":")
+        key = key.lower()
+        if not _NAME.fullmatch(key) or key in headers or not value.isprintable():
+            return None
+        headers[key] = value.strip(" ")
+    length = headers.get("content-length", "")
+    is_common = headers.get("content-type") == "application/proto" and not _SPECIAL & headers.keys()
+    if not is_common or not re.fullmatch(r"\d{1,12}", length, re.ASCII):
+        return None
+    return Head(*operation, headers, len(data) + len(_END), int(length))
 
 
-def _in_json(error: ConnectError) -> bytes:
+def _said(reply: Message) -> bytes:
+    body = reply.to_binary()
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def _refused(error: ConnectError) -> bytes:
     said: dict[str, Any] = {"code": error.code.value, "message": error.message}
     if error.details:
         said["details"] = [
             {"type": one.type_name, "value": base64.b64encode(one.message_bytes).decode().rstrip("=")}
             for one in error.details
         ]
-    return json.dumps(said).encode()
-
-
-async def _send(send: Send, status: int, kind: bytes, body: bytes) -> None:
-    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    body = json.dumps(said).encode()
+    status = _STATUS.get(error.code, b"500 Internal Server Error")
+    head = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    return head % (status, len(body)) + body

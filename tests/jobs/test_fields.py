@@ -20,7 +20,7 @@ from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb as schedules
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.rpc.loam.jobs.v1.service_connect import Jobs
-from loam_lab.server.app import application
+from loam_lab.server.app import Service, application
 from loam_lab.server.auth import one_token
 
 METHODS = {method.name: method for method in Jobs.desc().methods}
@@ -47,7 +47,7 @@ def all_fields():
 @pytest.fixture
 def post(lab):
     """Send JSON as curl would; returns (status, answer)."""
-    transport = ASGITransport(application(lab.service))
+    transport = ASGITransport(application(Service(lab.service)))
 
     def send(method, body, token="default/tester"):
         async def call():

@@ -18,7 +18,7 @@ from pyqwest.testing import ASGITransport
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import schedules_pb as api
 from loam_lab.rpc.loam.jobs.v1 import service_pb
-from loam_lab.server.app import application
+from loam_lab.server.app import Service, application
 from loam_lab.store.retention import Policy
 from loam_lab.testing import Lab
 from schedules.conftest import DAY, MIDNIGHT, create
@@ -142,7 +142,7 @@ def test_a_bad_request_is_a_400_with_the_field_and_what_to_change_never_a_500(la
     async def send():
         headers = {"content-type": "application/json", "authorization": "Bearer default/tester"}
         url = "http://local/loam.jobs.v1.Jobs/CreateSchedule"
-        client = pyqwest.Client(ASGITransport(application(lab.service)))
+        client = pyqwest.Client(ASGITransport(application(Service(lab.service))))
         reply = await client.post(url, headers=headers, content=json.dumps(body).encode())
         return reply.status, json.loads(reply.content)
 
