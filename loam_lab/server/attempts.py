@@ -19,7 +19,7 @@ from loam_lab.server import schedule_wire as swire
 from loam_lab.server.auth import Principal
 from loam_lab.server.calls import MAX_BATCH, Calls, Context, batch, held, lease_length
 from loam_lab.server.granted import Granted, Reply
-from loam_lab.store import notebooks, queues, records, retention, steps
+from loam_lab.store import notebooks, queues, records, retention, rows, steps
 from loam_lab.store.write import Tx
 
 _MAX_OUTPUT_BYTES = 4 * 1024 * 1024
@@ -165,6 +165,10 @@ class Attempts(Calls):
 
     def _lease(self, tx: Tx, who: Principal, request: api.LeaseRequest) -> list[Granted]:
         limit, lease_ms = lease_terms(request, self._lease_ms)
+        if tx.fresh is not None:
+            if not self._max_running and (handed := _hand_over(tx, who, request, lease_ms)):
+                return [handed]
+            tx.store_fresh()
         if self._max_running:
             limit = max(0, min(limit, self._max_running - int(tx.select("count_running")[0][0])))
         granted: list[Granted] = []
@@ -254,6 +258,30 @@ def _succeed(tx: Tx, who: Principal, many: core.Successes) -> Sequence[tuple[cor
         change = lifecycle.complete(tx.job_at(first), token, core.Succeeded(), now=tx.now)
         tx.apply_alike(core.Alike(change, [seq for _, seq in found], results))
     return others
+
+
+def _hand_over(tx: Tx, who: Principal, request: api.LeaseRequest, lease_ms: int) -> Granted | None:
+    """Lease the job that this transaction has just accepted, if it is the next for the caller: what `_hand_out` would.
+
+    None: it is not, or has been taken, or its queue is limited.
+    """
+    fresh = tx.fresh
+    if fresh is None or fresh.lease is not None:
+        return None
+    new, job = fresh.accepted.new, fresh.accepted.change.after
+    wanted, engines = request.queues or ["default"], request.engines
+    is_theirs = job.namespace == who.namespace and job.queue in wanted and (not engines or new.engine in engines)
+    if not is_theirs or any(tx.any_ready(job.namespace, queue) for queue in wanted):
+        return None
+    if not queues.is_open(tx, job.namespace, job.queue):
+        return None
+    versions = request.versions[:200]
+    fresh.lease = change = lifecycle.lease(job, worker=request.worker, lease_ms=lease_ms, versions=versions, now=tx.now)
+    waiting = core.Waiting(
+        *(0, job.id, job.rank, job.run_at, job.created_at, job.limit_key, job.expires_at),
+        *(job.epoch, job.attempts, new.engine, 0),
+    )
+    return Granted([waiting], {waiting.likeness: change.after}, [rows.body(new)], {0: new.name})
 
 
 def _hand_out(tx: Tx, ready: Sequence[core.Waiting], *, worker: str, lease_ms: int, versions: str) -> list[Granted]:

@@ -150,7 +150,7 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
             accepted = specs.accepted(request.jobs, who, tx.now, in_groups=in_groups)
             _refuse_full(tx, who, accepted)
             if in_groups:
-                tx.add_all(accepted)
+                tx.bring(accepted)
                 ids_of = {place: job_id for one in accepted for place, job_id in zip(one.places, one.ids, strict=True)}
                 return api.EnqueueResponse(job_ids=[ids_of[place] for place in range(len(ids_of))])
             for one in accepted:

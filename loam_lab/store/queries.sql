@@ -10,6 +10,13 @@ INSERT INTO jobs (seq, id, namespace, queue, state, rank, run_at, created_at,
                   max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name_id, origin_id, limit_key, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- insert_leased_job --
+-- One that a waiting worker takes at once: it was never in the indexes of what waits.
+INSERT INTO jobs (seq, id, namespace, queue, state, rank, run_at, created_at,
+                  max_attempts, max_lost, base_ms, cap_ms, max_age_ms, engine, name_id, origin_id, limit_key, expires_at,
+                  epoch, lease_until, lease_ms, worker, attached, engine_open, attempt_epoch, attempts, started_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
 -- insert_jobs --
 -- Jobs that differ in seq and id alone, from a JSON object of these. Values that come with each row cost more than the
 -- row does.
@@ -390,6 +397,11 @@ SELECT DISTINCT namespace, queue FROM jobs
 -- lease_bodies --
 SELECT b.payload, b.timeout_ms, b.headers
   FROM json_each(?) s CROSS JOIN bodies b ON b.seq = s.value;
+
+-- any_ready --
+SELECT EXISTS (SELECT 1 FROM jobs WHERE namespace = :namespace AND queue = :queue AND state = 'ready' AND limit_key = '')
+    OR EXISTS (SELECT 1 FROM jobs WHERE namespace = :namespace AND queue = :queue AND state = 'ready'
+                                    AND limit_key <> '');
 
 -- names_by_id --
 SELECT id, name FROM names WHERE id IN (SELECT value FROM json_each(?));

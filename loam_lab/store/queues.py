@@ -89,6 +89,12 @@ def rate_allows_at(found: Settings, now: int) -> int | None:
     return picking.next_allowed_at(found.limits, bucket)
 
 
+def is_open(reader: Reader, namespace: str, name: str) -> bool:
+    """Whether nothing that was set keeps the jobs of a queue from their workers."""
+    found = settings(reader, namespace, name)
+    return not found.paused and found.limits.is_open
+
+
 def is_full(reader: Reader, namespace: str, name: str, more: int) -> bool:
     """Whether `more` jobs would pass the depth limit of the queue."""
     most = settings(reader, namespace, name).limits.max_waiting

@@ -88,6 +88,11 @@ class Reader:
             found += self.select("ready_jobs_of_key", {**where, "key": key})
         return list(map(Waiting._make, found))
 
+    def any_ready(self, namespace: str, queue: str) -> bool:
+        """Whether a job of a queue waits for a worker."""
+        row = self.select_one("any_ready", {"namespace": namespace, "queue": queue})
+        return row is not None and bool(row[0])
+
     def due(self, now: int, limit: int) -> list[Job]:
         """Scheduled jobs whose time has come."""
         return [rows.job(row) for row in self._db.execute(self._q["due_jobs"], (now, limit))]

@@ -8,7 +8,8 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from loam_lab.core.job import Accepted, Failure, Hold, Job, RetryPolicy, State
+from loam_lab.core.job import Accepted, Failure, Hold, Job, NewJob, RetryPolicy, State
+from loam_lab.store.records import Body
 from loam_lab.store.sql import HEAD
 
 Row = tuple[Any, ...]
@@ -46,10 +47,23 @@ def added(job: Job, engine: str, name_id: int, origin_id: int) -> Row:
     )
 
 
+def added_leased(job: Job, engine: str, name_id: int, origin_id: int) -> Row:
+    """What `insert_leased_job` needs beside seq and id."""
+    return (
+        *added(job, engine, name_id, origin_id),
+        *(job.epoch, job.lease_until, job.lease_ms, job.worker, int(job.attached), int(job.engine_open)),
+        *(job.attempt_epoch, job.attempts, job.started_at),
+    )
+
+
+def body(new: NewJob) -> Body:
+    """What a worker gets of a job that was just accepted, as it would come from the store."""
+    return Body(new.payload, new.timeout_ms, json.dumps(new.headers) if new.headers else "{}")
+
+
 def bodies(accepted: Accepted, first: int) -> Iterator[Row]:
     """The parameters of `insert_body` for each of these jobs; `first` is the seq of the first job of their call."""
-    new = accepted.new
-    kept = json.dumps(new.headers) if new.headers else "{}"
+    new, kept = accepted.new, body(accepted.new).headers
     for place, job_id, payload in zip(accepted.places, accepted.ids, accepted.payloads, strict=True):
         yield (first + place, payload, new.priority, new.timeout_ms, kept, new.root_id or job_id, new.retry_of)
 

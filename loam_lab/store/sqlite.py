@@ -213,8 +213,12 @@ class SqliteStore:
             self._db.execute("BEGIN IMMEDIATE")
             now = self._last_now = max(self._clock(), self._last_now)
             topics: set[Topic] = set()
-            for operation, answer, refuse in self._with_followers(work, topics):
-                result, reason = self._run(operation, now, topics, is_first=not done, together=together)
+            tx = Tx(self._db, now, followed=together)
+            for place, (operation, answer, refuse) in enumerate(self._with_followers(work, topics)):
+                tx = Tx(self._db, now, followed=together, fresh=tx.fresh)
+                if place < asked:
+                    tx.store_fresh()
+                result, reason = self._run(operation, tx, topics, is_first=not done, together=together)
                 if reason is not None and done and together:
                     self._db.execute("ROLLBACK")
                     for _, look_again, _ in work[asked:]:
@@ -224,6 +228,8 @@ class SqliteStore:
                     done.append((answer, result))
                 else:
                     refused.append((refuse, reason))
+            tx.store_fresh()
+            topics |= tx.topics
             self._failpoint("before_commit")
             self._db.execute("COMMIT")
             self._failpoint("after_commit")
@@ -251,10 +257,9 @@ class SqliteStore:
         yield from followers
 
     def _run(
-        self, operation: Callable[[Tx], Any], now: int, topics: set[Topic], *, is_first: bool, together: bool
+        self, operation: Callable[[Tx], Any], tx: Tx, topics: set[Topic], *, is_first: bool, together: bool
     ) -> tuple[Any, BaseException | None]:
         """(result, None), or (None, why it was taken back); of those that run together only the first one is."""
-        tx = Tx(self._db, now)
         is_alone = not is_first and not together
         if is_alone:
             self._db.execute("SAVEPOINT operation")
@@ -263,6 +268,7 @@ class SqliteStore:
         except BaseException as error:
             if isinstance(error, sqlite3.OperationalError) and not self._db.in_transaction:
                 raise
+            tx.fresh = None
             if is_first:  # it is all that the transaction holds
                 self._db.execute("ROLLBACK")
                 self._db.execute("BEGIN IMMEDIATE")

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from loam_lab.core.claims import Claim, Write
 from loam_lab.core.job import Accepted, Alike, Change, Event, EventKind, Job, NewJob, State
@@ -29,13 +30,29 @@ def event_topic(kind: str) -> Topic:
     return f"event:{kind}"
 
 
-class Tx(Reader):
-    """One transaction of the writer. `now` is the same for everything in it and never goes back."""
+@dataclass
+class Fresh:
+    """A ready job that was accepted in this transaction and is not stored yet; `lease` is who took it."""
 
-    def __init__(self, connection: sqlite3.Connection, now: int) -> None:
+    accepted: Accepted
+    lease: Change | None = None
+
+
+class Tx(Reader):
+    """One transaction of the writer. `now` is the same for everything in it and never goes back.
+
+    With `followed` the operations of waiting leases come next: a job may stay `fresh` until they have looked, so that
+    one that is taken at once is written once (decisions/0010). Whoever reads jobs has it stored first.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, now: int, *, followed: bool = False, fresh: Fresh | None = None
+    ) -> None:
         super().__init__(connection)
         self.now = now
         self.topics: set[Topic] = set()
+        self.fresh = fresh
+        self._followed = followed
 
     def execute(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> int:
         """Run a statement of queries.sql that changes rows; returns how many."""
@@ -45,10 +62,27 @@ class Tx(Reader):
         """Store an accepted job and its first events; returns its head with the seq that it got."""
         return change.after.but(seq=self.add_all([Accepted.first(new, change)], waits=waits))
 
-    def add_all(self, accepted: Sequence[Accepted], *, waits: bool = True) -> int:
+    def bring(self, accepted: Sequence[Accepted]) -> None:
+        """Accept jobs; a single one that is ready stays fresh where leases may follow."""
+        one = accepted[0]
+        job = one.change.after
+        is_single = len(accepted) == len(one.places) == 1
+        if self._followed and is_single and job.state is State.READY and not job.limit_key:
+            self.fresh = Fresh(one)
+            self._tell([(job, one.change.events)])
+        else:
+            self.add_all(accepted)
+
+    def store_fresh(self) -> None:
+        """Store the fresh job, if there is one, ready or in the hands of whoever took it."""
+        if self.fresh is not None:
+            fresh, self.fresh = self.fresh, None
+            self.add_all([fresh.accepted], lease=fresh.lease)
+
+    def add_all(self, accepted: Sequence[Accepted], *, waits: bool = True, lease: Change | None = None) -> int:
         """Store accepted jobs; returns the seq of the first place, from which theirs count.
 
-        `waits` is False where they are leased in the same transaction.
+        `waits` is False where they are leased in the same transaction; `lease` is the lease of a single one.
         """
         # One writer: nobody else takes a seq meanwhile.
         first: int = self._db.execute(self._q["next_seq"]).fetchone()[0]
@@ -60,8 +94,13 @@ class Tx(Reader):
         same: dict[tuple[Event, ...], list[int]] = defaultdict(list)
         for one, (job, new) in zip(accepted, kinds, strict=True):
             name, origin = names[job.namespace, new.name], origins[job.namespace, job.queue, new.engine, new.actor]
-            shared = rows.added(job, new.engine, name, origin)
             seqs = [first + place for place in one.places]
+            if lease is not None:
+                leased = lease.after.but(seq=first)
+                self.execute("insert_leased_job", (first, job.id, *rows.added_leased(leased, new.engine, name, origin)))
+                alone += [(job.but(seq=first), one.change.events), (leased, lease.events)]
+                continue
+            shared = rows.added(job, new.engine, name, origin)
             if len(seqs) == 1:
                 single.append((seqs[0], one.ids[0], *shared))
                 alone.append((job.but(seq=seqs[0]), one.change.events))
@@ -77,12 +116,17 @@ class Tx(Reader):
             if new.tags:
                 tagged = [(tag, first + place) for tag in new.tags for place in one.places]
                 self._db.executemany(self._q["insert_tag"], tagged)
+        if lease is not None and (opened := lease.opened):
+            begun = (first, opened.epoch, opened.worker, self.now, opened.versions)
+            self.execute("open_attempt", begun)
         self._follow(alone)
         for events, seqs in same.items():
             self._append(events, json.dumps(seqs))
         self._tell([(one.change.after, one.change.events) for one in accepted])
+        if lease is not None:
+            self._tell([(lease.after, lease.events)])
         # A task waits for a worker of its own; any other engine's job for one that the server may have to start.
-        if waits and any(job.expires_at or new.engine != "python" for job, new in kinds):
+        elif waits and any(job.expires_at or new.engine != "python" for job, new in kinds):
             self.topics.add(TIMES)
         return first
 
