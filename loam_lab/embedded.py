@@ -42,6 +42,11 @@ def address(home: Path) -> tuple[str, str] | None:
         return None
 
 
+def line(home: Path) -> Path:
+    """The socket of the server in its home, which nobody else may open."""
+    return home / "server.sock"
+
+
 def is_gone(home: Path, *, seconds: float = 2.0) -> bool:
     """Whether the server that wrote its record here was killed: it ran on this host, and nobody holds the home.
 
@@ -117,7 +122,7 @@ def _answering(home: Path) -> tuple[Any, str] | None:
     if found is None or record is None:
         return None
     url, token = found
-    client = Client(url)
+    client = Client(url, line(home))
     headers = {"authorization": f"Bearer {token}"}
     try:
         theirs = client.hello(hello_request(), headers=headers, timeout_ms=5_000).version

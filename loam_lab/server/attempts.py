@@ -263,7 +263,7 @@ def _succeed(tx: Tx, who: Principal, many: core.Successes) -> Sequence[tuple[cor
 def _hand_over(tx: Tx, who: Principal, request: api.LeaseRequest, lease_ms: int) -> Granted | None:
     """Lease the job that this transaction has just accepted, if it is the next for the caller: what `_hand_out` would.
 
-    None: it is not, or has been taken, or its queue is limited.
+    None: it is not, or has been taken.
     """
     fresh = tx.fresh
     if fresh is None or fresh.lease is not None:
@@ -272,8 +272,6 @@ def _hand_over(tx: Tx, who: Principal, request: api.LeaseRequest, lease_ms: int)
     wanted, engines = request.queues or ["default"], request.engines
     is_theirs = job.namespace == who.namespace and job.queue in wanted and (not engines or new.engine in engines)
     if not is_theirs or any(tx.any_ready(job.namespace, queue) for queue in wanted):
-        return None
-    if not queues.is_open(tx, job.namespace, job.queue):
         return None
     versions = request.versions[:200]
     fresh.lease = change = lifecycle.lease(job, worker=request.worker, lease_ms=lease_ms, versions=versions, now=tx.now)

@@ -45,6 +45,9 @@ class Granted(NamedTuple):
 
     def runs(self) -> Iterator[Granted]:
         """Neighbours that differ in id and payload alone."""
+        if len(self.jobs) == 1:
+            yield self
+            return
         kinds = zip(map(_OF_JOB, self.jobs), map(_OF_BODY, self.bodies), strict=True)
         for _, alike in groupby(zip(kinds, self.jobs, self.bodies, strict=True), itemgetter(0)):
             _, jobs, bodies = zip(*alike, strict=True)

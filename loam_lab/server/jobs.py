@@ -148,9 +148,9 @@ class LocalJobs(Attempts, Queues, Ended, Steps, Look, Schedules, Force):
             reply = api.EnqueueResponse()
             in_groups = lease_to is None and not any(spec.key for spec in request.jobs)
             accepted = specs.accepted(request.jobs, who, tx.now, in_groups=in_groups)
-            _refuse_full(tx, who, accepted)
+            are_open = _refuse_full(tx, who, accepted)
             if in_groups:
-                tx.bring(accepted)
+                (tx.bring if are_open else tx.add_all)(accepted)
                 ids_of = {place: job_id for one in accepted for place, job_id in zip(one.places, one.ids, strict=True)}
                 return api.EnqueueResponse(job_ids=[ids_of[place] for place in range(len(ids_of))])
             for one in accepted:
@@ -299,13 +299,16 @@ def lease_wait_s(request: api.LeaseRequest) -> float:
     return check.number(request.wait_ms, field="wait_ms", least=0, most=60_000, unit=" ms") / 1000
 
 
-def _refuse_full(tx: Tx, who: Principal, accepted: Sequence[core.Accepted]) -> None:
+def _refuse_full(tx: Tx, who: Principal, accepted: Sequence[core.Accepted]) -> bool:
+    """Refuse what has no room; returns whether nothing else limits these queues either."""
     asked: Counter[str] = Counter()
     for one in accepted:
         asked[one.new.job.queue] += len(one.places)
+    found = {name: queues.settings(tx, who.namespace, name) for name in asked}
     for name, count in asked.items():
-        if queues.is_full(tx, who.namespace, name, count):
+        if queues.is_full(tx, who.namespace, name, count, found[name]):
             raise Exhausted(
-                f"queue {name!r} is full ({queues.settings(tx, who.namespace, name).limits.max_waiting:,} may wait); "
+                f"queue {name!r} is full ({found[name].limits.max_waiting:,} may wait); "
                 "nothing was accepted. Try again in 5 s"
             )
+    return all(one.is_open for one in found.values())

@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import uvicorn
 import uvloop
 
-from loam_lab import config
+from loam_lab import config, embedded
 from loam_lab.errors import LoamError
 from loam_lab.server import app, auth, blobs
 from loam_lab.server.connections import Connection
@@ -145,7 +145,7 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
     _tune()
     try:
         with _listen() as listener:
-            web = _Web(app.Service(jobs, presence), listener)
+            web = _Web(app.Service(jobs, presence), listener, _line(home))
             web.start()
             scheduler.start()
             notifier.start()
@@ -188,6 +188,21 @@ def _listen() -> socket.socket:
     return listener
 
 
+def _line(home: Path) -> socket.socket | None:
+    """The socket in the home, for clients on this machine; None where the file system or a long path has none."""
+    path = embedded.line(home)
+    path.unlink(missing_ok=True)  # of a server that was killed: only one has the home
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.bind(str(path))
+        path.chmod(0o600)
+        found.listen(128)
+    except OSError:
+        found.close()
+        return None
+    return found
+
+
 def why_stay(store: SqliteStore, presence: Presence) -> str:
     """What keeps the server; "" when it may end."""
     counts = store.read(lambda reader: reader.live_counts())
@@ -205,7 +220,7 @@ def why_stay(store: SqliteStore, presence: Presence) -> str:
 class _Web:
     """The HTTP half, on a thread of its own with its own loop."""
 
-    def __init__(self, service: app.Service, listener: socket.socket) -> None:
+    def __init__(self, service: app.Service, listener: socket.socket, line: socket.socket | None) -> None:
         options = uvicorn.Config(
             app.application(service),
             http=partial(Connection, Unary(service, most_bytes=app.MOST_BYTES)),  # type: ignore[arg-type]
@@ -219,8 +234,10 @@ class _Web:
             timeout_graceful_shutdown=2,
             timeout_keep_alive=75,
         )
+        self._options = options
         self._server = uvicorn.Server(options)
         self._listener = listener
+        self._line = line
         self._thread = threading.Thread(target=self._run, name="loam-web", daemon=True)
 
     def start(self) -> None:
@@ -232,7 +249,19 @@ class _Web:
 
     def _run(self) -> None:
         with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._server.serve(sockets=[self._listener]))
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        """On both sockets until it ends."""
+        if self._line is not None:
+            self._options.load()
+            await asyncio.get_running_loop().create_unix_server(self._connection, sock=self._line)
+        await self._server.serve(sockets=[self._listener])
+
+    def _connection(self) -> asyncio.Protocol:
+        """As uvicorn makes them."""
+        made: Any = self._options.http_protocol_class
+        return made(config=self._options, server_state=self._server.server_state, app_state={})  # type: ignore[no-any-return]
 
 
 def _wait(ending: threading.Event, stays: Callable[[], object], *, look_s: float) -> None:
@@ -272,5 +301,5 @@ def _write_record(home: Path, port: int) -> None:
 
 
 def _forget_record(home: Path) -> None:
-    with suppress(FileNotFoundError):
-        (home / "server.json").unlink()
+    for path in (home / "server.json", embedded.line(home)):
+        path.unlink(missing_ok=True)

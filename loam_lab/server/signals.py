@@ -46,7 +46,8 @@ class Signals:
             return
         # Nobody else is woken: a thread that wakes to find nothing takes the interpreter from the store's writer.
         with self._lock:
-            self._fired.update(fired)
+            for topic in fired:
+                self._fired[topic] += 1
             awake = [wake for wake, wanted in self._waiting.items() if wanted & fired]
             late = self._take(fired)
         for wake in awake:

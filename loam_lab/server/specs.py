@@ -21,7 +21,7 @@ def accepted(asked: Sequence[pb.JobSpec], who: Principal, now: int, *, in_groups
     found: dict[object, core.Accepted] = {}
     refused: list[tuple[int, Invalid]] = []
     for index, spec in enumerate(asked):
-        alike = likeness(spec) if in_groups else index
+        alike = likeness(spec) if in_groups and len(asked) > 1 else index
         try:
             if (like := found.get(alike)) is not None:
                 like.also(index, ids.new_id(now), payload(spec))

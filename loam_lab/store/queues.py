@@ -23,6 +23,11 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     bucket: Bucket | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing keeps its jobs from workers."""
+        return not self.paused and self.limits.is_open
+
 
 @dataclass(frozen=True, slots=True)
 class Signals:
@@ -89,15 +94,9 @@ def rate_allows_at(found: Settings, now: int) -> int | None:
     return picking.next_allowed_at(found.limits, bucket)
 
 
-def is_open(reader: Reader, namespace: str, name: str) -> bool:
-    """Whether nothing that was set keeps the jobs of a queue from their workers."""
-    found = settings(reader, namespace, name)
-    return not found.paused and found.limits.is_open
-
-
-def is_full(reader: Reader, namespace: str, name: str, more: int) -> bool:
-    """Whether `more` jobs would pass the depth limit of the queue."""
-    most = settings(reader, namespace, name).limits.max_waiting
+def is_full(reader: Reader, namespace: str, name: str, more: int, found: Settings) -> bool:
+    """Whether `more` jobs would pass the depth limit of the queue, by its settings."""
+    most = found.limits.max_waiting
     if not most:
         return False
     row = reader.select_one("count_waiting", {"namespace": namespace, "queue": name, "most": most + 1})

@@ -208,6 +208,7 @@ class SqliteStore:
         """
         asked = len(work)
         done: list[tuple[Callable[[Any], object], Any]] = []
+        followed: list[tuple[Callable[[Any], object], Any]] = []
         refused: list[tuple[Callable[[BaseException], object], BaseException]] = []
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -225,7 +226,7 @@ class SqliteStore:
                         look_again(None)
                     return False
                 if reason is None:
-                    done.append((answer, result))
+                    (done if place < asked else followed).append((answer, result))
                 else:
                     refused.append((refuse, reason))
             tx.store_fresh()
@@ -240,10 +241,12 @@ class SqliteStore:
             for _, _, refuse in work:
                 refuse(said)
             return True
+        # A worker that waited starts before anybody hears of it.
+        for answer, result in followed:
+            answer(result)
         # Watchers are woken before callers: whoever saw the answer finds the event.
         self._on_commit(topics)
-        # The last first: a worker that waited for what another brings starts before that one hears that it was taken.
-        for answer, result in reversed(done):
+        for answer, result in done:
             answer(result)
         for refuse, reason in refused:
             refuse(reason)

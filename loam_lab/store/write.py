@@ -63,7 +63,7 @@ class Tx(Reader):
         return change.after.but(seq=self.add_all([Accepted.first(new, change)], waits=waits))
 
     def bring(self, accepted: Sequence[Accepted]) -> None:
-        """Accept jobs; a single one that is ready stays fresh where leases may follow."""
+        """Accept jobs of queues that nothing limits; a single one that is ready stays fresh where leases may follow."""
         one = accepted[0]
         job = one.change.after
         is_single = len(accepted) == len(one.places) == 1

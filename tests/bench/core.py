@@ -21,6 +21,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
+from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.store.sqlite import SqliteStore
 from tests.bench import start_probe
 from tests.bench.filled import fill
@@ -167,9 +169,6 @@ def starts(*, per_s: int = 50, seconds: float = 6.0) -> dict[str, float]:
 
 def drain(count: int) -> float:
     """No-op tasks a second through one worker process, from the first start to the last recorded end."""
-    from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
-    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
-
     client = _client()
     before = next(iter(client.watch(api.WatchRequest()))).cursor
     for _ in range(count // 1_000):
@@ -238,9 +237,6 @@ def _rate(call: Any, times: int) -> float:
 def _request(
     count: int, *, name: str = "bench_tasks:nothing", payload: bytes = b'{"arguments":{}}', queue: str = "default"
 ) -> Any:
-    from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
-    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
-
     task = pb.Task(engine="python", name=name, payload=payload)
     return api.EnqueueRequest(jobs=[pb.JobSpec(task=task, queue=queue) for _ in range(count)])
 
@@ -258,7 +254,6 @@ def _client() -> Any:
 
 def _await_end(client: Any, job_id: str) -> None:
     """Wait for a job, then for all. Asking meanwhile would cost the server what is to be measured."""
-    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
     from loam_lab.tasks.submitted import Submitted
 
     Submitted(client, job_id).result(120)
@@ -270,7 +265,6 @@ def _await_end(client: Any, job_id: str) -> None:
 @contextmanager
 def _server(home: Path) -> Any:
     from loam_lab import embedded
-    from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 
     before = os.environ.get("LOAM_HOME")
     os.environ["LOAM_HOME"] = str(home)

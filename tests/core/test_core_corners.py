@@ -100,3 +100,29 @@ def test_a_task_that_takes_any_name_still_says_what_is_wrong():
     spec = tasks.Spec("m:send", send, inspect.signature(send))
     with pytest.raises(Invalid, match="missing a required argument: 'to'"):
         tasks.bind(spec, (), {"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: ...,
+        lambda a, b=1: ...,
+        lambda a, *, c=2: ...,
+        lambda a, *, c: ...,
+        lambda a, /, b=3: ...,
+        lambda *many: ...,
+        lambda a, **named: ...,
+    ],
+)
+@pytest.mark.parametrize("args", [(), (1,), (1, 2), (1, 2, 3)])
+@pytest.mark.parametrize("kwargs", [{}, {"a": 4}, {"b": 5, "a": 4}, {"c": 6}])
+def test_arguments_are_bound_as_python_does(function, args, kwargs):
+    """The usual call is bound without `inspect`, in the same order and with the same refusals."""
+    spec = tasks.Spec("m:send", function, inspect.signature(function))
+    try:
+        expected = list(spec.signature.bind(*args, **kwargs).arguments.items())
+    except TypeError:
+        with pytest.raises(Invalid):
+            tasks.bind(spec, args, kwargs)
+    else:
+        assert list(tasks.bind(spec, args, kwargs).items()) == expected

@@ -23,6 +23,7 @@ QUEUES = "tests/jobs/test_queues.py"
 CORNERS = "tests/jobs/test_store_corners.py"
 LIKENESS = "tests/core/test_likeness.py"
 PARKED = "tests/server/test_parked.py"
+FRESH = "tests/server/test_fresh.py"
 RETENTION = "tests/jobs/test_retention.py"
 TICKING = "tests/schedules/test_ticking.py"
 
@@ -133,9 +134,39 @@ MUTANTS = {
     ),
     "a wait that is over loses its job": (
         "server/signals.py",
-        "        if waits:\n            parked.answer.settle(None)\n",
+        "        if self.leave(parked):\n            parked.answer.settle(None)\n",
         "        parked.answer.settle(None)\n",
         [PARKED],
+    ),
+    "a newcomer goes before those who waited": (
+        "server/attempts.py",
+        "    if not is_theirs or any(tx.any_ready(job.namespace, queue) for queue in wanted):\n",
+        "    if not is_theirs:\n",
+        [FRESH],
+    ),
+    "a newcomer is handed to two": (
+        "server/attempts.py",
+        "    if fresh is None or fresh.lease is not None:\n",
+        "    if fresh is None:\n",
+        [FRESH],
+    ),
+    "a newcomer is handed to another tenant": (
+        "server/attempts.py",
+        "    is_theirs = job.namespace == who.namespace and ",
+        "    is_theirs = ",
+        [FRESH],
+    ),
+    "a newcomer passes the limits of its queue": (
+        "server/jobs.py",
+        "                (tx.bring if are_open else tx.add_all)(accepted)\n",
+        "                tx.bring(accepted)\n",
+        [FRESH],
+    ),
+    "a newcomer is not there for the next operation": (
+        "store/sqlite.py",
+        "                if place < asked:\n                    tx.store_fresh()\n",
+        "",
+        [FRESH],
     ),
     "an outcome leaves its tick open": (
         "store/write.py",

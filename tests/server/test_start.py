@@ -1,7 +1,9 @@
 """Start and end of the server: one for a home, private, ended when nobody needs it."""
 
+import socket
 import stat
 
+import psutil
 import pytest
 from homes import Home, until
 
@@ -32,8 +34,39 @@ def test_home_and_secrets_are_the_owners_alone(home):
     home.client().open_engine(api.OpenEngineRequest(engine="catalog", holder="test"))
 
     assert mode(home.path) == 0o700
-    for name in ("token", "catalog.token", "jobs.db"):
+    for name in ("token", "catalog.token", "jobs.db", "server.sock"):
         assert mode(home.path / name) == 0o600, name
+
+
+def test_its_own_clients_use_the_socket_in_the_home_which_goes_with_it(home):
+    home.here("up")
+    client = home.client()
+    [kept] = client._client._idle
+    assert kept._socket.family == socket.AF_UNIX
+    home.here("down")
+    assert not (home.path / "server.sock").exists()
+
+
+def test_a_socket_that_a_killed_server_left_is_replaced(home):
+    home.here("up")
+    server = psutil.Process(home.record()["pid"])
+    server.kill()
+    server.wait(20)
+    assert (home.path / "server.sock").is_socket()
+    home.here("up")
+    [kept] = home.client()._client._idle
+    assert kept._socket.family == socket.AF_UNIX
+
+
+def test_a_home_with_a_path_too_long_for_a_socket_is_served_all_the_same(tmp_path):
+    home = Home(tmp_path / ("x" * 100))
+    try:
+        home.here("up")
+        assert not (home.path / "server.sock").exists()
+        [kept] = home.client()._client._idle
+        assert kept._socket.family == socket.AF_INET
+    finally:
+        home.close()
 
 
 def test_a_home_that_others_may_read_is_closed_to_them(home):

@@ -120,6 +120,16 @@ def test_a_kept_connection_that_was_closed_is_opened_again(client, headers):
     assert client._idle != [kept]
 
 
+def test_a_socket_that_nobody_listens_on_is_passed_over(home, headers, tmp_path):
+    left = tmp_path / "server.sock"
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(left))
+    client = Client(home.record()["url"], left)
+    assert client.hello(hello_request(), headers=headers, timeout_ms=20_000).contract == "loam.jobs.v1"
+    [kept] = client._idle
+    assert kept._socket.family == socket.AF_INET
+
+
 def test_threads_have_connections_of_their_own_and_a_fork_leaves_them_alone(client, headers):
     def ask(times=20):
         return {client.hello(hello_request(), headers=headers, timeout_ms=20_000).contract for _ in range(times)}
