@@ -71,8 +71,11 @@ class UnaryClient:
         sent = b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body)
         if self._pid != os.getpid():  # a fork: the connections are the parent's
             self._pid, self._idle = os.getpid(), []
-        with suppress(IndexError):
+        try:
             kept = self._idle.pop()
+        except IndexError:
+            kept = None
+        if kept is not None:
             with suppress(_Stale):
                 return self._ask(kept, sent, seconds)
         return self._ask(_Connection(self._url, self._line, seconds), sent, seconds)
@@ -98,12 +101,15 @@ class _Stale(ConnectionError):
 class _Connection:
     def __init__(self, url: SplitResult, line: Path | None, seconds: float) -> None:
         self._socket = (line and _by_line(line, seconds)) or _by_address(url, seconds)
+        self._seconds = seconds
 
     def ask(self, sent: bytes, seconds: float) -> tuple[int, bytes, bool]:
         """(HTTP status, body, whether the connection stays open)."""
         answer = _Answer()
         try:
-            self._socket.settimeout(seconds)
+            if seconds != self._seconds:
+                self._socket.settimeout(seconds)
+                self._seconds = seconds
             self._socket.sendall(sent)
             while not answer.is_whole:
                 data = self._socket.recv(_READ_BYTES)

@@ -78,7 +78,8 @@ def _check_inside(value: Any, path: str, depth: int, above: tuple[int, ...]) -> 
             raise Invalid(
                 f"{path} has the key {_cut(repr(key))}, {_article(type(key))}; JSON has text keys only", field=path
             )
-        if type(inner) not in _PLAIN:
+        kind = type(inner)
+        if kind not in _PLAIN and not (kind is float and math.isfinite(inner)):
             _check(inner, f"{path}.{key}" if key.isidentifier() else f"{path}[{_cut(repr(key))}]", depth, above)
 
 

@@ -85,7 +85,7 @@ class Calls:
         """
         request_id: str = getattr(request, "request_id", "")
         check.text(request_id, field="request_id", most=100)
-        digest = hashlib.sha256(type(request).__name__.encode() + request.to_binary()).digest()
+        digest = hashlib.blake2s(type(request).__name__.encode() + request.to_binary()).digest()
 
         def run(tx: Tx) -> Reply[M]:
             if found := tx.request(who.namespace, request_id):

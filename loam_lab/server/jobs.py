@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -301,7 +301,7 @@ def lease_wait_s(request: api.LeaseRequest) -> float:
 
 def _refuse_full(tx: Tx, who: Principal, accepted: Sequence[core.Accepted]) -> bool:
     """Refuse what has no room; returns whether nothing else limits these queues either."""
-    asked: Counter[str] = Counter()
+    asked: dict[str, int] = defaultdict(int)
     for one in accepted:
         asked[one.new.job.queue] += len(one.places)
     found = {name: queues.settings(tx, who.namespace, name) for name in asked}

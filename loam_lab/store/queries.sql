@@ -232,6 +232,9 @@ SELECT min(expires_at) FROM jobs WHERE expires_at IS NOT NULL AND state IN ('sch
 SELECT paused, max_running, max_running_per_key, max_waiting, rate, rate_per_ms, bucket_level, bucket_at
   FROM queues WHERE namespace = ? AND name = ?;
 
+-- any_queue_set --
+SELECT EXISTS (SELECT 1 FROM queues);
+
 -- set_queue --
 INSERT INTO queues (namespace, name, paused, max_running, max_running_per_key, max_waiting, rate, rate_per_ms)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -510,10 +513,11 @@ SELECT name_id FROM jobs WHERE seq = ?;
 DELETE FROM names WHERE id = :id AND NOT EXISTS (SELECT 1 FROM jobs WHERE name_id = :id);
 
 -- forget_events --
--- Old events go in one piece from the beginning, so that a watcher finds a gap and never a hole.
+-- Old events go in one piece from the beginning, so that a watcher finds a gap and never a hole. The newest stays: the
+-- next one counts from it.
 DELETE FROM events WHERE cursor IN (
   SELECT cursor FROM (SELECT cursor, at FROM events ORDER BY cursor LIMIT :limit)
-   WHERE at < :before OR cursor <= :through);
+   WHERE (at < :before OR cursor <= :through) AND cursor < (SELECT max(cursor) FROM events));
 
 -- last_commit --
 SELECT coalesce(max(place), 0) FROM snapshots;
@@ -589,7 +593,7 @@ SELECT actor FROM events
  LIMIT 1;
 
 -- last_cursor --
-SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0);
+SELECT coalesce(max(cursor), 0) FROM events;
 
 -- counts --
 -- How many runs stand where, each by the index that finds them.

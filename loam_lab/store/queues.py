@@ -29,6 +29,9 @@ class Settings:
         return not self.paused and self.limits.is_open
 
 
+_OPEN = Settings()
+
+
 @dataclass(frozen=True, slots=True)
 class Signals:
     """How a queue does. Rates and latencies are of the last minute; `oldest_run_at` None: nothing waits."""
@@ -46,12 +49,22 @@ class Signals:
 
 def settings(reader: Reader, namespace: str, name: str) -> Settings:
     """What was set for a queue."""
+    if isinstance(reader, Tx) and not _any_set(reader):
+        return _OPEN
     row = reader.select_one("queue_settings", (namespace, name))
     if row is None:
-        return Settings()
+        return _OPEN
     paused, running, per_key, waiting, rate, rate_per_ms, level, at = row
     bucket = Bucket(level, at) if at is not None else None
     return Settings(bool(paused), Limits(running, per_key, waiting, rate, rate_per_ms), bucket)
+
+
+def _any_set(tx: Tx) -> bool:
+    """Whether any queue has a row: where none has, none is looked for."""
+    if tx.known.any_queue_set is None:
+        row = tx.select_one("any_queue_set")
+        tx.known.any_queue_set = row is not None and bool(row[0])
+    return tx.known.any_queue_set
 
 
 def set_queue(tx: Tx, namespace: str, name: str, wanted: Settings) -> None:
@@ -64,6 +77,7 @@ def set_queue(tx: Tx, namespace: str, name: str, wanted: Settings) -> None:
             *(limits.max_waiting, limits.rate, limits.rate_per_ms),
         ),
     )
+    tx.known.any_queue_set = True
     tx.topics.add((namespace, name))
 
 

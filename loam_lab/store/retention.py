@@ -42,7 +42,7 @@ def delete(tx: Tx, job: Job, *, purge: bool, actor: str) -> list[str]:
         [name] = tx.select("name_of", (job.seq,))[0]
         for statement in _WHOLE:
             tx.execute(statement, (job.seq,))
-        tx.execute("forget_name", {"id": name})
+        tx.forget_name(name)
     else:
         for statement in ("forget_body", "forget_outcome", "bury"):
             tx.execute(statement, (job.seq,))

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from loam_lab.errors import Conflict, Exhausted, Unavailable
 from loam_lab.store.read import Reader
 from loam_lab.store.sql import migrations
-from loam_lab.store.write import Topic, Tx
+from loam_lab.store.write import Known, Topic, Tx
 
 T = TypeVar("T")
 Clock = Callable[[], int]
@@ -66,6 +66,7 @@ class SqliteStore:
         self._followers = followers
         self._failpoint = failpoint or (lambda name: None)
         self._queue: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
+        self._known = Known()
         self._idle_readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._committing = threading.Lock()
@@ -214,14 +215,14 @@ class SqliteStore:
             self._db.execute("BEGIN IMMEDIATE")
             now = self._last_now = max(self._clock(), self._last_now)
             topics: set[Topic] = set()
-            tx = Tx(self._db, now, followed=together)
+            tx = Tx(self._db, now, self._known, followed=together)
             for place, (operation, answer, refuse) in enumerate(self._with_followers(work, topics)):
-                tx = Tx(self._db, now, followed=together, fresh=tx.fresh)
+                tx = Tx(self._db, now, self._known, followed=together, fresh=tx.fresh)
                 if place < asked:
                     tx.store_fresh()
                 result, reason = self._run(operation, tx, topics, is_first=not done, together=together)
                 if reason is not None and done and together:
-                    self._db.execute("ROLLBACK")
+                    self._take_back("ROLLBACK")
                     for _, look_again, _ in work[asked:]:
                         look_again(None)
                     return False
@@ -236,7 +237,7 @@ class SqliteStore:
             self._failpoint("after_commit")
         except BaseException as error:
             with suppress(sqlite3.Error):
-                self._db.execute("ROLLBACK")
+                self._take_back("ROLLBACK")
             said = _in_words(error)
             for _, _, refuse in work:
                 refuse(said)
@@ -273,16 +274,20 @@ class SqliteStore:
                 raise
             tx.fresh = None
             if is_first:  # it is all that the transaction holds
-                self._db.execute("ROLLBACK")
+                self._take_back("ROLLBACK")
                 self._db.execute("BEGIN IMMEDIATE")
             elif is_alone:
-                self._db.execute("ROLLBACK TO operation")
+                self._take_back("ROLLBACK TO operation")
                 self._db.execute("RELEASE operation")
             return None, _in_words(error)
         if is_alone:
             self._db.execute("RELEASE operation")
         topics |= tx.topics
         return result, None
+
+    def _take_back(self, statement: str) -> None:
+        self._known.forget()
+        self._db.execute(statement)
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:

@@ -25,6 +25,9 @@ OUTPUTS: Topic = "outputs"
 """A run printed or displayed something."""
 
 
+_MOST_KNOWN = 10_000
+
+
 def event_topic(kind: str) -> Topic:
     """What is fired for events of one kind, for those who wait for no other."""
     return f"event:{kind}"
@@ -38,6 +41,19 @@ class Fresh:
     lease: Change | None = None
 
 
+class Known:
+    """What the writer knows of small tables without looking; it forgets all of it when anything is taken back."""
+
+    def __init__(self) -> None:
+        self.ids: dict[tuple[str, ...], int] = {}
+        self.any_queue_set: bool | None = None
+
+    def forget(self) -> None:
+        """Look again."""
+        self.ids.clear()
+        self.any_queue_set = None
+
+
 class Tx(Reader):
     """One transaction of the writer. `now` is the same for everything in it and never goes back.
 
@@ -46,10 +62,17 @@ class Tx(Reader):
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, now: int, *, followed: bool = False, fresh: Fresh | None = None
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        known: Known,
+        *,
+        followed: bool = False,
+        fresh: Fresh | None = None,
     ) -> None:
         super().__init__(connection)
         self.now = now
+        self.known = known
         self.topics: set[Topic] = set()
         self.fresh = fresh
         self._followed = followed
@@ -122,11 +145,12 @@ class Tx(Reader):
         self._follow(alone)
         for events, seqs in same.items():
             self._append(events, json.dumps(seqs))
-        self._tell([(one.change.after, one.change.events) for one in accepted])
         if lease is not None:
             self._tell([(lease.after, lease.events)])
+            return first
+        self._tell([(one.change.after, one.change.events) for one in accepted])
         # A task waits for a worker of its own; any other engine's job for one that the server may have to start.
-        elif waits and any(job.expires_at or new.engine != "python" for job, new in kinds):
+        if waits and any(job.expires_at or new.engine != "python" for job, new in kinds):
             self.topics.add(TIMES)
         return first
 
@@ -304,12 +328,23 @@ class Tx(Reader):
         """Keep a value that belongs to the store itself."""
         self._db.execute(self._q["set_meta"], (key, value))
 
+    def forget_name(self, name_id: int) -> None:
+        """Drop a name that no job has any more."""
+        self.execute("forget_name", {"id": name_id})
+        self.known.forget()
+
     def _interned(self, what: str, wanted: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
         """The ids of names or origins, which are kept once each."""
         found: dict[tuple[str, ...], int] = {}
+        ids = self.known.ids
         for key in wanted:
-            row = self.select_one(f"find_{what}", key) or self.select_one(f"insert_{what}", key)
-            found[key] = row[0] if row else 0
+            known = ids.get((what, *key))
+            if known is None:
+                row = self.select_one(f"find_{what}", key) or self.select_one(f"insert_{what}", key)
+                if len(ids) >= _MOST_KNOWN:
+                    ids.clear()
+                known = ids[what, *key] = row[0] if row else 0
+            found[key] = known
         return found
 
     def _follow(self, happened: Sequence[tuple[Job, tuple[Event, ...]]]) -> None:

@@ -6,10 +6,12 @@ names the surplus to give back when tasks turn out slower than they were.
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import takewhile
 from typing import Protocol
 
@@ -122,8 +124,9 @@ class Stock:
         self._clock = clock
         self._waiting: deque[Work] = deque()
         self._open: dict[Work, None] = {}
-        self._filled = threading.Condition()
+        self._filled: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._idle_takers = 0
+        self._idling = threading.Lock()
         self._ordered = 0
         self._ordering = threading.Lock()
         self._closed = False
@@ -154,9 +157,8 @@ class Stock:
         """Leases that came."""
         self._open.update(dict.fromkeys(works))
         self._waiting.extend(works)
-        if self._idle_takers:
-            with self._filled:
-                self._filled.notify(len(works))
+        for _ in range(min(self._idle_takers, len(works))):
+            self._filled.put(None)
 
     def take(self) -> Work | None:
         """The next task to start; waits for one. None: take no more."""
@@ -218,8 +220,8 @@ class Stock:
     def close(self) -> int:
         """Start no more, and return all that waits. Returns how many."""
         self._closed = True
-        with self._filled:
-            self._filled.notify_all()
+        for _ in range(self._idle_takers):
+            self._filled.put(None)
         returned = 0
         while self._waiting:
             try:
@@ -259,14 +261,14 @@ class Stock:
         return min(self._prefetch, int(AHEAD_S * self._slots / mean_s), 2 * self._settled)
 
     def _await_work(self) -> None:
-        with self._filled:
+        with self._idling:
             self._idle_takers += 1
-            try:
-                # Looked at again under the lock: `put` looks at the takers after it has filled.
-                if not self._waiting and not self._closed:
-                    self._filled.wait(1.0)
-            finally:
-                self._idle_takers -= 1
+        # Looked at again: `put` and `close` look at the takers after they have filled or closed.
+        if not self._waiting and not self._closed:
+            with suppress(queue.Empty):
+                self._filled.get(timeout=1.0)
+        with self._idling:
+            self._idle_takers -= 1
 
 
 def timed_out(limit_s: float) -> Failed:

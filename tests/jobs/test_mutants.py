@@ -188,13 +188,25 @@ MUTANTS = {
     ),
     "half of what runs together is kept": (
         "store/sqlite.py",
-        '                    self._db.execute("ROLLBACK")\n                    for',
+        '                    self._take_back("ROLLBACK")\n                    for',
         '                    self._db.execute("COMMIT")\n                    for',
         [CRASHES],
     ),
+    "what was taken back is still known": (
+        "store/sqlite.py",
+        "        self._known.forget()\n",
+        "",
+        [CORNERS],
+    ),
+    "a name that was purged is still known": (
+        "store/write.py",
+        '        self.execute("forget_name", {"id": name_id})\n        self.known.forget()\n',
+        '        self.execute("forget_name", {"id": name_id})\n',
+        [CORNERS],
+    ),
     "one failing operation takes others along": (
         "store/sqlite.py",
-        '                self._db.execute("ROLLBACK TO operation")\n',
+        '                self._take_back("ROLLBACK TO operation")\n',
         "",
         [CRASHES],
     ),

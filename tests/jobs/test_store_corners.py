@@ -1,5 +1,6 @@
 """What the store does where calls rarely come: closed, newer, damaged, and lists of every kind."""
 
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -16,9 +17,17 @@ from loam_lab.core.job import Alike, Change
 from loam_lab.errors import Conflict, Fenced, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
+from loam_lab.server import specs
+from loam_lab.server.auth import Principal
 from loam_lab.store import damage, listing, records, retention
 from loam_lab.store.sqlite import SqliteStore
 from loam_lab.testing import Lab
+
+
+def ended(jobs, job_id):
+    """The id of a job that is cancelled before it starts."""
+    jobs.cancel(api.CancelRequest(job_ids=[job_id]))
+    return job_id
 
 
 def listed(jobs, **which):
@@ -88,6 +97,51 @@ def test_an_operation_that_sqlite_refuses_takes_back_its_own_writes_only(lab, jo
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         lab.store.write(lambda tx: tx._db.execute("SELECT * FROM nowhere"))
     assert len(listed(jobs)) == 1
+
+
+def test_a_name_and_a_queue_that_were_taken_back_are_not_known(lab, jobs):
+    """What the writer remembers of small tables goes with what it has not committed."""
+
+    def accept_and_fail(tx):
+        [one] = specs.accepted([spec("new name", queue="new")], Principal("default", "me"), tx.now, in_groups=True)
+        tx.add_all([one])
+        tx.add_all([specs.accepted([spec("new name")], Principal("default", "me"), tx.now, in_groups=True)[0]])
+        raise ValueError("no")
+
+    together = [
+        lab.store.write,
+        lambda work: lab.store.commit_here([(lambda tx: None, print, print), (work, print, print)]),
+    ]
+    for attempt in together:
+        with contextlib.suppress(ValueError):
+            attempt(accept_and_fail)
+        [again] = enqueue(jobs, spec("new name", queue="new"))
+        assert lab.head(again).queue == "new"
+        jobs.delete(api.DeleteRequest(job_ids=[ended(jobs, again)], purge=True))
+
+
+def test_a_name_that_was_purged_is_made_again(lab, jobs):
+    [first] = enqueue(jobs, spec("rare"))
+    enqueue(jobs, spec("kept"))
+    jobs.delete(api.DeleteRequest(job_ids=[ended(jobs, first)], purge=True))
+    [second] = enqueue(jobs, spec("rare"))
+    assert jobs.get(api.GetRequest(job_id=second)).job.task.name == "rare"
+
+
+def test_many_names_are_not_all_remembered(lab, jobs, monkeypatch):
+    monkeypatch.setattr("loam_lab.store.write._MOST_KNOWN", 4)
+    enqueue(jobs, *[spec(f"n{number}") for number in range(9)])
+    assert len(lab.store._known.ids) <= 4
+    assert listed(jobs) == [f"n{number}" for number in reversed(range(9))]
+
+
+def test_the_settings_of_a_queue_are_seen_from_the_moment_they_are_there(lab, jobs):
+    enqueue(jobs, spec("a"), spec("b"))
+    assert lab.store._known.any_queue_set is False
+    jobs.set_queue(api.SetQueueRequest(name="default", paused=True))
+    assert lease(jobs) == []
+    jobs.set_queue(api.SetQueueRequest(name="default", paused=False))
+    assert len(lease(jobs, limit=2)) == 2
 
 
 def test_a_decision_on_another_state_than_the_stored_one_is_fenced(lab, jobs):

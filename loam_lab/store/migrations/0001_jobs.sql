@@ -170,7 +170,7 @@ CREATE TABLE progress (                   -- the last one of each run, kept afte
 ) STRICT;
 
 CREATE TABLE events (
-  cursor    INTEGER PRIMARY KEY AUTOINCREMENT,
+  cursor    INTEGER PRIMARY KEY,          -- never used twice: the newest event is never dropped
   namespace TEXT    NOT NULL,
   seq       INTEGER NOT NULL,
   job_id    TEXT    NOT NULL,
