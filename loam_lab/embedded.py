@@ -42,9 +42,13 @@ def address(home: Path) -> tuple[str, str] | None:
         return None
 
 
-def line(home: Path) -> Path:
-    """The socket of the server in its home, which nobody else may open."""
-    return home / "server.sock"
+def line(home: Path) -> Path | None:
+    """The socket of the server in its home, which nobody else may open; None where it has none.
+
+    The next server has another one: whoever finds this one closed has to look where it is.
+    """
+    name = (server_record(home) or {}).get("line")
+    return home / str(name) if name else None
 
 
 def is_gone(home: Path, *, seconds: float = 2.0) -> bool:

@@ -145,14 +145,16 @@ def serve(settings: config.Config, *, keep: bool = False) -> None:
     _tune()
     try:
         with _listen() as listener:
-            web = _Web(app.Service(jobs, presence), listener, _line(home))
+            port = listener.getsockname()[1]
+            line = _line(home / f"server-{port}.sock")
+            web = _Web(app.Service(jobs, presence), listener, line)
             web.start()
             scheduler.start()
             notifier.start()
             tidy.start()
             threading.Thread(target=_take_over, args=(desk, jobs), name="loam-take-over", daemon=True).start()
-            _write_record(home, listener.getsockname()[1])
-            log.info("loam-lab %s serves %s on port %d", __version__, home, listener.getsockname()[1])
+            _write_record(home, port, line)
+            log.info("loam-lab %s serves %s on port %d", __version__, home, port)
             _wait(
                 ending,
                 lambda: keep or why_stay(store, presence),
@@ -188,10 +190,10 @@ def _listen() -> socket.socket:
     return listener
 
 
-def _line(home: Path) -> socket.socket | None:
+def _line(path: Path) -> socket.socket | None:
     """The socket in the home, for clients on this machine; None where the file system or a long path has none."""
-    path = embedded.line(home)
-    path.unlink(missing_ok=True)  # of a server that was killed: only one has the home
+    for left in path.parent.glob("server-*.sock"):  # of servers that were killed: only one has the home
+        left.unlink(missing_ok=True)
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         found.bind(str(path))
@@ -286,11 +288,12 @@ def _take_over(desk: Desk, jobs: LocalJobs) -> None:
         log.warning("the catalog's log could not be read: %s", error)
 
 
-def _write_record(home: Path, port: int) -> None:
+def _write_record(home: Path, port: int, line: socket.socket | None) -> None:
     host, boot_id = config.host()
     record = {
         "pid": os.getpid(),
         "url": f"http://127.0.0.1:{port}",
+        "line": Path(line.getsockname()).name if line is not None else "",
         "version": __version__,
         "host": host,
         "boot_id": boot_id,
@@ -301,5 +304,6 @@ def _write_record(home: Path, port: int) -> None:
 
 
 def _forget_record(home: Path) -> None:
-    for path in (home / "server.json", embedded.line(home)):
-        path.unlink(missing_ok=True)
+    if (line := embedded.line(home)) is not None:
+        line.unlink(missing_ok=True)
+    (home / "server.json").unlink(missing_ok=True)

@@ -562,6 +562,9 @@ SELECT j.id, r.epoch, n.name
  WHERE r.place = ? AND j.namespace = ?
  ORDER BY r.seq, r.epoch;
 
+-- newest_request --
+SELECT max(request_id) FROM requests WHERE namespace = ?;
+
 -- find_request --
 SELECT digest, reply, leased FROM requests WHERE namespace = ? AND request_id = ?;
 

@@ -45,13 +45,14 @@ class Known:
     """What the writer knows of small tables without looking; it forgets all of it when anything is taken back."""
 
     def __init__(self) -> None:
-        self.ids: dict[tuple[str, ...], int] = {}
-        self.any_queue_set: bool | None = None
+        self.forget()
 
     def forget(self) -> None:
         """Look again."""
-        self.ids.clear()
-        self.any_queue_set = None
+        self.ids: dict[tuple[str, ...], int] = {}
+        self.any_queue_set: bool | None = None
+        self.next_seq: int | None = None
+        self.newest_request: dict[str, str] = {}
 
 
 class Tx(Reader):
@@ -108,7 +109,8 @@ class Tx(Reader):
         `waits` is False where they are leased in the same transaction; `lease` is the lease of a single one.
         """
         # One writer: nobody else takes a seq meanwhile.
-        first: int = self._db.execute(self._q["next_seq"]).fetchone()[0]
+        first = self.known.next_seq or int(self._db.execute(self._q["next_seq"]).fetchone()[0])
+        self.known.next_seq = first + sum(len(one.places) for one in accepted)
         kinds = [(one.change.after, one.new) for one in accepted]
         names = self._interned("name", {(job.namespace, new.name) for job, new in kinds})
         origins = self._interned("origin", {(job.namespace, job.queue, new.engine, new.actor) for job, new in kinds})
@@ -316,8 +318,19 @@ class Tx(Reader):
                 },
             )
 
+    def request(self, namespace: str, request_id: str) -> tuple[bytes, bytes, str] | None:
+        """See Reader. One that comes after all that were answered was not: our clients' are in order of time."""
+        newest = self.known.newest_request
+        if namespace not in newest:
+            row = self.select_one("newest_request", (namespace,))
+            newest[namespace] = (row and row[0]) or ""
+        return super().request(namespace, request_id) if request_id <= newest[namespace] else None
+
     def save_request(self, namespace: str, request_id: str, digest: bytes, reply: bytes, leased: str) -> None:
         """Keep the first answer for repeats; `leased` is the JSON of its leases without what the store has already."""
+        newest = self.known.newest_request
+        if request_id > newest.get(namespace, request_id):
+            newest[namespace] = request_id
         self._db.execute(self._q["save_request"], (namespace, request_id, digest, reply, leased, self.now))
 
     def forget_requests(self, before: int, limit: int) -> int:

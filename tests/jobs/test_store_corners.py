@@ -14,7 +14,7 @@ from homes import until
 from loam_lab.core import lifecycle
 from loam_lab.core.claims import Claim
 from loam_lab.core.job import Alike, Change
-from loam_lab.errors import Conflict, Fenced, Unavailable
+from loam_lab.errors import Conflict, Fenced, Invalid, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server import specs
@@ -133,6 +133,29 @@ def test_many_names_are_not_all_remembered(lab, jobs, monkeypatch):
     enqueue(jobs, *[spec(f"n{number}") for number in range(9)])
     assert len(lab.store._known.ids) <= 4
     assert listed(jobs) == [f"n{number}" for number in reversed(range(9))]
+
+
+def test_a_repeat_is_known_whatever_came_since_and_whoever_answered(tmp_path):
+    """A request that comes after all that were answered is not looked for; any other is."""
+    one = Lab(tmp_path)
+
+    def ask(lab, request_id, name="a"):
+        return lab.jobs.enqueue(api.EnqueueRequest(request_id=request_id, jobs=[spec(name)])).job_ids
+
+    first, second = ask(one, "b"), ask(one, "d")
+    assert ask(one, "a") != first, "an older id that was not used is a new request"
+    assert [ask(one, "b"), ask(one, "d")] == [first, second]
+    with contextlib.suppress(ValueError):
+        one.store.write(lambda tx: (tx.save_request("default", "x", b"", b"", ""), int("no")))
+    assert [ask(one, "b"), ask(one, "d")] == [first, second], "after what was taken back"
+    assert one.client("other").enqueue(api.EnqueueRequest(request_id="b", jobs=[spec("a")])).job_ids != first
+    one.close()
+
+    again = Lab(tmp_path)
+    assert [ask(again, "b"), ask(again, "d")] == [first, second]
+    with pytest.raises(Invalid, match="was used for another request"):
+        ask(again, "d", "other")
+    again.close()
 
 
 def test_the_settings_of_a_queue_are_seen_from_the_moment_they_are_there(lab, jobs):

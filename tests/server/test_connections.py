@@ -342,7 +342,7 @@ def test_an_answer_of_the_server_is_one_piece_on_both_of_its_sockets(home):
     contracts = []
     for family, address in (
         (socket.AF_INET, (url.hostname, url.port)),
-        (socket.AF_UNIX, str(home.path / "server.sock")),
+        (socket.AF_UNIX, str(home.path / home.record()["line"])),
     ):
         with socket.socket(family) as line:
             line.settimeout(10)

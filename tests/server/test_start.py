@@ -34,7 +34,7 @@ def test_home_and_secrets_are_the_owners_alone(home):
     home.client().open_engine(api.OpenEngineRequest(engine="catalog", holder="test"))
 
     assert mode(home.path) == 0o700
-    for name in ("token", "catalog.token", "jobs.db", "server.sock"):
+    for name in ("token", "catalog.token", "jobs.db", home.record()["line"]):
         assert mode(home.path / name) == 0o600, name
 
 
@@ -44,25 +44,29 @@ def test_its_own_clients_use_the_socket_in_the_home_which_goes_with_it(home):
     [kept] = client._client._idle
     assert kept._socket.family == socket.AF_UNIX
     home.here("down")
-    assert not (home.path / "server.sock").exists()
+    assert not list(home.path.glob("*.sock"))
 
 
-def test_a_socket_that_a_killed_server_left_is_replaced(home):
+def test_after_a_kill_the_next_server_has_another_socket_and_clients_find_all_of_it(home):
     home.here("up")
+    client = home.client()
     server = psutil.Process(home.record()["pid"])
     server.kill()
     server.wait(20)
-    assert (home.path / "server.sock").is_socket()
+    assert len(list(home.path.glob("*.sock"))) == 1, "it could not clean up"
     home.here("up")
-    [kept] = home.client()._client._idle
+    assert client.status(api.StatusRequest()).version
+    [kept] = client._client._idle
     assert kept._socket.family == socket.AF_UNIX
+    assert next(iter(client.watch(api.WatchRequest()))), "streams go to the new server, too"
+    assert [path.name for path in home.path.glob("*.sock")] == [home.record()["line"]]
 
 
 def test_a_home_with_a_path_too_long_for_a_socket_is_served_all_the_same(tmp_path):
     home = Home(tmp_path / ("x" * 100))
     try:
         home.here("up")
-        assert not (home.path / "server.sock").exists()
+        assert home.record()["line"] == ""
         [kept] = home.client()._client._idle
         assert kept._socket.family == socket.AF_INET
     finally:
