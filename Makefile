@@ -83,7 +83,7 @@ test-faults: $(VENV)/.test
 
 # Not part of `make test`: it runs those tests a second time, traced (three minutes of one core).
 cover: $(VENV)/.test
-	$(RUN) $(BIN)/coverage run -m pytest -m "not faults" tests/jobs tests/core tests/schedules tests/tasks/test_rules.py tests/server/test_parked.py \
+	$(RUN) $(BIN)/coverage run -m pytest -m "not faults" tests/jobs tests/core tests/schedules tests/tasks/test_rules.py tests/server/test_parked.py tests/server/test_fresh.py \
 	  --deselect tests/jobs/test_mutants.py --ignore tests/schedules/test_real.py
 	$(BIN)/coverage report
 

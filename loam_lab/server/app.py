@@ -103,21 +103,22 @@ class Service:
             try:
                 return await future
             finally:
-                give_up()
+                if give_up is not None:
+                    give_up()
 
         setattr(self, name, call)
         return call
 
-    def begin(self, name: str, request: Any, ctx: Context, answer: Answer) -> Callable[[], object]:
-        """Have an operation run and answered; returns what to call when nobody waits for the answer any more."""
+    def begin(self, name: str, request: Any, ctx: Context, answer: Answer) -> Callable[[], object] | None:
+        """Have an operation run and answered; of one that waits, returns what to call when nobody does any more."""
         self._presence.called(_client(ctx))
         try:
             if short := self._short.get(name):
-                return short(request, ctx, answer) or _nothing
+                return short(request, ctx, answer)
             self._pool.submit(_run, answer, _operation(self.jobs, name), request, ctx)
         except Exception as error:
             answer.refuse(error)
-        return _nothing
+        return None
 
     def _enqueue(self, request: api.EnqueueRequest, ctx: Context, answer: Answer) -> None:
         if request.lease_to is not None and request.lease_to.engine:  # which must be started first
@@ -218,10 +219,6 @@ def _run(answer: Answer, operation: Callable[..., Any], request: Any, ctx: Conte
         answer.refuse(error)
     else:
         answer.settle(reply)
-
-
-def _nothing() -> None:
-    """What there is to be given up of most operations."""
 
 
 def _client(ctx: Context) -> str:

@@ -58,20 +58,22 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody waits for an answer any more."""
-        if self._give_up is not None:
-            self._give_up()
+        self._leave()
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """The server ends: after the answer that is on its way."""
+        """The server ends: after the answer that is on its way, but whoever waits for work asks the next one."""
         self._ends = True
-        if not self._asked:
+        if self._leave():
+            self.transport.close()
+        elif not self._asked:
             super().shutdown()
 
     def timeout_keep_alive_handler(self) -> None:
         """It is closed when nobody used it for so long."""
         left = self._used_at + self.timeout_keep_alive - time.monotonic()
-        if self._asked or left > 0:
+        if (self._asked or left > 0) and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_later(max(left, 1.0), self.timeout_keep_alive_handler)
         else:
             super().timeout_keep_alive_handler()
@@ -83,6 +85,13 @@ class Connection(HttpToolsProtocol):
         give_up = self._unary.ask(head, came[head.size : end], self._respond)
         if self._asked:
             self._give_up = give_up
+
+    def _leave(self) -> bool:
+        """Give up what waits; whether anything did."""
+        give_up, self._give_up = self._give_up, None
+        if give_up is not None:
+            give_up()
+        return give_up is not None
 
     def _respond(self, answer: bytes) -> None:
         self._give_up = None

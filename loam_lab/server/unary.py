@@ -51,8 +51,8 @@ _OPERATIONS: dict[str, tuple[str, type[Message]]] = {
 class Service(Protocol):
     """Who runs an operation by its name."""
 
-    def begin(self, name: str, request: Any, ctx: Context, answer: Answer) -> Callable[[], object]:
-        """Have it answered; returns what to call when nobody waits for the answer any more."""
+    def begin(self, name: str, request: Any, ctx: Context, answer: Answer) -> Callable[[], object] | None:
+        """Have it answered; of one that waits, returns what to call when nobody does any more."""
         ...
 
 
@@ -79,15 +79,15 @@ class Unary:
         head = _head(data[:end]) if end >= 0 else None
         return head if head is not None and head.length <= self._most_bytes else None
 
-    def ask(self, head: Head, body: bytes, respond: Callable[[bytes], object]) -> Callable[[], object]:
-        """Have a request answered; returns what to call when its sender has gone."""
+    def ask(self, head: Head, body: bytes, respond: Callable[[bytes], object]) -> Callable[[], object] | None:
+        """Have a request answered; of one that waits, returns what to call when its sender has gone."""
         answer = Answer(lambda reply: respond(_said(reply)), lambda error: respond(_refused(in_words(error))))
         try:
             request = head.kind.from_binary(body)
         except Exception as error:
             said = f"the body is no {head.kind.__name__}: {error}"
             answer.refuse(ConnectError(Code.INVALID_ARGUMENT, said))
-            return lambda: None
+            return None
         return self._service.begin(head.operation, request, head, answer)
 
 

@@ -58,7 +58,7 @@ class Service:
         self.asked.append((name, answer))
         if name == "hello":
             answer.settle(api.HelloResponse(actor=ctx.request_headers["loam-client"]))
-        return lambda: self.given_up.append(name)
+        return (lambda: self.given_up.append(name)) if name == "lease" else None
 
     def reply(self, message):
         self.asked[-1][1].settle(message)
@@ -298,6 +298,13 @@ def test_the_end_of_the_server_comes_after_the_answer():
     assert (before, after) == (False, True)
     assert said.startswith(b"HTTP/1.1 200 OK")
 
+    async def waits(wire):
+        await wire.send(call("Lease"))
+        wire.line.shutdown()
+        return wire.written.closed, wire.service.given_up
+
+    assert over(waits) == (True, ["lease"]), "the next server answers it"
+
     async def idle(wire):
         await wire.send(call())
         wire.line.shutdown()
@@ -321,6 +328,19 @@ def test_a_connection_that_nobody_uses_is_closed_and_one_that_waits_is_not():
         return used_lately, waits, wire.written.closed
 
     assert over(talk) == (False, False, True)
+
+
+def test_one_that_was_lost_is_looked_after_no_more():
+    async def talk(wire):
+        await wire.send(call())
+        await wire.send(call("Lease"))
+        armed = wire.line.timeout_keep_alive_task
+        wire.line.connection_lost(OSError("reset"))
+        wire.written.close()
+        wire.line.timeout_keep_alive_handler()
+        return armed.cancelled(), wire.line.timeout_keep_alive_task
+
+    assert over(talk) == (True, None)
 
 
 def test_a_head_is_read_once():
