@@ -90,11 +90,13 @@ def other(tmp_path):
     one.close()
 
 
-@pytest.mark.parametrize("more", [{}, RICH, {"queue": "own"}], ids=["plain", "rich", "queue"])
+@pytest.mark.parametrize(
+    "more", [{}, RICH, {"queue": "own"}, {"engine": "spark"}], ids=["plain", "rich", "queue", "engine"]
+)
 @pytest.mark.parametrize("in_short", [True, False])
 def test_it_is_stored_and_answered_as_one_that_waited_for_its_worker(lab, other, monkeypatch, more, in_short):
     enqueue = api.EnqueueRequest(request_id="e", jobs=[spec(**more)])
-    lease = lease_request(in_short=in_short, queues=["default", "own"], engines=["python"])
+    lease = lease_request(in_short=in_short, queues=["default", "own"], engines=["python", "spark"])
 
     async def at_once(one):
         [asked] = await one.waiting(lease)
