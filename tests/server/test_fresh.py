@@ -90,9 +90,10 @@ def other(tmp_path):
     one.close()
 
 
-@pytest.mark.parametrize(
-    "more", [{}, RICH, {"queue": "own"}, {"engine": "spark"}], ids=["plain", "rich", "queue", "engine"]
-)
+KINDS = {"plain": {}, "rich": RICH, "queue": {"queue": "own"}, "engine": {"engine": "spark"}}
+
+
+@pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("in_short", [True, False])
 def test_it_is_stored_and_answered_as_one_that_waited_for_its_worker(lab, other, monkeypatch, more, in_short):
     enqueue = api.EnqueueRequest(request_id="e", jobs=[spec(**more)])
@@ -107,6 +108,8 @@ def test_it_is_stored_and_answered_as_one_that_waited_for_its_worker(lab, other,
         accepted = await one.ask("enqueue", enqueue)
         return accepted, await one.ask("lease", lease), one.wrote_once()
 
+    for one in (lab, other):
+        one.service._session_secret = "the same in both"
     *handed, wrote_once = talk(lab, at_once)
     place = itertools.count(1)
     monkeypatch.setattr(ids, "new_id", lambda now: f"01890000-0000-7000-8000-{next(place):012x}")
