@@ -109,7 +109,7 @@ def test_it_is_stored_and_answered_as_one_that_waited_for_its_worker(lab, other,
         return accepted, await one.ask("lease", lease), one.wrote_once()
 
     for one in (lab, other):
-        one.service._session_secret = "the same in both"
+        one.service._session_secret = "01890000-0000-7000-8000-00000000aaaa"
     *handed, wrote_once = talk(lab, at_once)
     place = itertools.count(1)
     monkeypatch.setattr(ids, "new_id", lambda now: f"01890000-0000-7000-8000-{next(place):012x}")
