@@ -213,6 +213,7 @@ class SqliteStore:
         refused: list[tuple[Callable[[BaseException], object], BaseException]] = []
         try:
             self._db.execute("BEGIN IMMEDIATE")
+            self._known.check(self._db)
             now = self._last_now = max(self._clock(), self._last_now)
             topics: set[Topic] = set()
             tx = Tx(self._db, now, self._known, followed=together)

@@ -42,10 +42,21 @@ class Fresh:
 
 
 class Known:
-    """What the writer knows of small tables without looking; it forgets all of it when anything is taken back."""
+    """What the writer knows of small tables without looking.
+
+    It forgets all of it when anything is taken back, or when another connection has written to the file.
+    """
 
     def __init__(self) -> None:
+        self._version = 0
         self.forget()
+
+    def check(self, db: sqlite3.Connection) -> None:
+        """Begin a transaction."""
+        version: int = db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:
+            self.forget()
+            self._version = version
 
     def forget(self) -> None:
         """Look again."""

@@ -198,6 +198,12 @@ MUTANTS = {
         "",
         [CORNERS],
     ),
+    "another writer is not noticed": (
+        "store/sqlite.py",
+        "            self._known.check(self._db)\n",
+        "",
+        [CORNERS],
+    ),
     "a name that was purged is still known": (
         "store/write.py",
         '        self.execute("forget_name", {"id": name_id})\n        self.known.forget()\n',

@@ -158,6 +158,24 @@ def test_a_repeat_is_known_whatever_came_since_and_whoever_answered(tmp_path):
     again.close()
 
 
+def test_what_another_process_wrote_is_seen(tmp_path):
+    """One server has a home; but whoever else writes to the file breaks nothing that this one remembers."""
+    here, there = Lab(tmp_path), Lab(tmp_path)
+    jobs, others = here.jobs, there.jobs
+    request = api.EnqueueRequest(request_id="b", jobs=[spec("a")])
+    [first] = jobs.enqueue(api.EnqueueRequest(request_id="a", jobs=[spec("a")])).job_ids
+    [second] = others.enqueue(request).job_ids
+    assert second != first
+    assert jobs.enqueue(request).job_ids == [second], "its answer is the first"
+    others.delete(api.DeleteRequest(job_ids=[ended(others, first), ended(others, second)], purge=True))
+    enqueue(jobs, spec("a"))
+    others.set_queue(api.SetQueueRequest(name="default", paused=True))
+    assert lease(jobs) == []
+    assert listed(jobs) == listed(others) == ["a"]
+    here.close()
+    there.close()
+
+
 def test_the_settings_of_a_queue_are_seen_from_the_moment_they_are_there(lab, jobs):
     enqueue(jobs, spec("a"), spec("b"))
     assert lab.store._known.any_queue_set is False
