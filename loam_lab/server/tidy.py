@@ -1,6 +1,6 @@
 """Take away what has had its time: answers, notices, events, and the runs that the retention policy gives up.
 
-In small batches, four a second and a twentieth of the time at most. In a thread of its own: a store of years may take
+In small batches, twenty a second and a twentieth of the time at most. In a thread of its own: a store of years may take
 hours, and no tick waits for that.
 """
 
@@ -19,9 +19,9 @@ log = logging.getLogger("loam.tidy")
 _DAY_MS = 86_400_000
 _HOUR_S = 3_600.0
 _RUNS = 50
-_RECORDS = 500
+_RECORDS = 100
 _REST = 19
-_REST_S = 0.25  # at least: whatever comes while a batch is written takes the longer way
+_REST_S = 0.05  # at least: whatever comes while a batch is written takes the longer way
 
 
 class Tidy:

@@ -115,8 +115,8 @@ def test_batches_are_small_and_rest_in_between(tmp_path):
         Tidy(lab.store, keep=Policy(event_age_ms=DAY), rest=rests.append)()
         batches = [(count, took) for count, took in sizes if isinstance(count, int) and count]
         assert len(batches) == len(rests) >= 20
-        assert all(count <= 500 for count, _ in batches)
-        assert all(rest >= max(0.25, 19 * took) for rest, (_, took) in zip(rests, batches, strict=True))
+        assert all(count <= 100 for count, _ in batches)
+        assert all(rest >= max(0.05, 19 * took) for rest, (_, took) in zip(rests, batches, strict=True))
     finally:
         lab.close()
 
