@@ -42,15 +42,6 @@ def address(home: Path) -> tuple[str, str] | None:
         return None
 
 
-def line(home: Path) -> Path | None:
-    """The socket of the server in its home, which nobody else may open; None where it has none.
-
-    The next server has another one: whoever finds this one closed has to look where it is.
-    """
-    name = (server_record(home) or {}).get("line")
-    return home / str(name) if name else None
-
-
 def is_gone(home: Path, *, seconds: float = 2.0) -> bool:
     """Whether the server that wrote its record here was killed: it ran on this host, and nobody holds the home.
 
@@ -125,8 +116,10 @@ def _answering(home: Path) -> tuple[Any, str] | None:
     found, record = address(home), server_record(home)
     if found is None or record is None:
         return None
-    url, token = found
-    client = Client(url, line(home))
+    # The next server has another socket: whoever finds this one closed looks for it, and for its address too.
+    line = home / str(record["line"]) if record.get("line") else None
+    client = Client(str(record["url"]), line)
+    token = found[1]
     headers = {"authorization": f"Bearer {token}"}
     try:
         theirs = client.hello(hello_request(), headers=headers, timeout_ms=5_000).version

@@ -39,8 +39,7 @@ class Refused(LoamError):
 class UnaryClient:
     """An operation is a method that takes its request message. Threads may call at once, each on a connection.
 
-    `line` is the Unix socket of a server on this machine: where there is one, a call is a sixth quicker than over
-    loopback.
+    `line` is the Unix socket of a server on this machine: a shorter way than loopback.
     """
 
     def __init__(self, url: str, line: Path | None = None) -> None:

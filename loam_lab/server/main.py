@@ -25,7 +25,7 @@ from typing import IO, Any
 import uvicorn
 import uvloop
 
-from loam_lab import config, embedded
+from loam_lab import config
 from loam_lab.errors import LoamError
 from loam_lab.server import app, auth, blobs
 from loam_lab.server.connections import Connection
@@ -44,6 +44,7 @@ from loam_lab.version import __version__
 
 ALREADY_RUNS = 3
 _IDLE_LOOK_S = 30.0
+_LINES = "server-*.sock"
 log = logging.getLogger("loam.server")
 
 
@@ -192,7 +193,7 @@ def _listen() -> socket.socket:
 
 def _line(path: Path) -> socket.socket | None:
     """The socket in the home, for clients on this machine; None where the file system or a long path has none."""
-    for left in path.parent.glob("server-*.sock"):  # of servers that were killed: only one has the home
+    for left in path.parent.glob(_LINES):  # of servers that were killed: only one has the home
         left.unlink(missing_ok=True)
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -304,6 +305,5 @@ def _write_record(home: Path, port: int, line: socket.socket | None) -> None:
 
 
 def _forget_record(home: Path) -> None:
-    if (line := embedded.line(home)) is not None:
-        line.unlink(missing_ok=True)
-    (home / "server.json").unlink(missing_ok=True)
+    for path in (home / "server.json", *home.glob(_LINES)):
+        path.unlink(missing_ok=True)

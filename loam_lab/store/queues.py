@@ -49,22 +49,12 @@ class Signals:
 
 def settings(reader: Reader, namespace: str, name: str) -> Settings:
     """What was set for a queue."""
-    if isinstance(reader, Tx) and not _any_set(reader):
-        return _OPEN
-    row = reader.select_one("queue_settings", (namespace, name))
+    row = reader.queue_settings(namespace, name)
     if row is None:
         return _OPEN
     paused, running, per_key, waiting, rate, rate_per_ms, level, at = row
     bucket = Bucket(level, at) if at is not None else None
     return Settings(bool(paused), Limits(running, per_key, waiting, rate, rate_per_ms), bucket)
-
-
-def _any_set(tx: Tx) -> bool:
-    """Whether any queue has a row: where none has, none is looked for."""
-    if tx.known.any_queue_set is None:
-        row = tx.select_one("any_queue_set")
-        tx.known.any_queue_set = row is not None and bool(row[0])
-    return tx.known.any_queue_set
 
 
 def set_queue(tx: Tx, namespace: str, name: str, wanted: Settings) -> None:

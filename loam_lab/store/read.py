@@ -93,6 +93,10 @@ class Reader:
         row = self.select_one("any_ready", {"namespace": namespace, "queue": queue})
         return row is not None and bool(row[0])
 
+    def queue_settings(self, namespace: str, name: str) -> rows.Row | None:
+        """What was set for a queue; None for one that nobody set."""
+        return self.select_one("queue_settings", (namespace, name))
+
     def due(self, now: int, limit: int) -> list[Job]:
         """Scheduled jobs whose time has come."""
         return [rows.job(row) for row in self._db.execute(self._q["due_jobs"], (now, limit))]

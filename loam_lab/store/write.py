@@ -329,6 +329,13 @@ class Tx(Reader):
                 },
             )
 
+    def queue_settings(self, namespace: str, name: str) -> rows.Row | None:
+        """See Reader. Where no queue has a row, none is looked for."""
+        if self.known.any_queue_set is None:
+            row = self.select_one("any_queue_set")
+            self.known.any_queue_set = row is not None and bool(row[0])
+        return super().queue_settings(namespace, name) if self.known.any_queue_set else None
+
     def request(self, namespace: str, request_id: str) -> tuple[bytes, bytes, str] | None:
         """See Reader. One that comes after all that were answered was not: our clients' are in order of time."""
         newest = self.known.newest_request
