@@ -159,7 +159,7 @@ class Home:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 if process.environ().get("TMPDIR") == self.env["TMPDIR"] and process.status() != psutil.STATUS_ZOMBIE:
-                    found += [process] if word in " ".join(process.cmdline()) else []
+                    found += [process] if word in command(process) else []
         return found
 
     def none_left(self, seconds: float = 10.0) -> None:
@@ -197,4 +197,23 @@ def kill(pid: int) -> None:
     """kill -9 a process that was started for a test; it is gone when this returns: the system is asked."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    until(lambda: sail.start_time(pid) is None, what=f"the end of process {pid}")
+    until(lambda: gone(pid), what=f"the end of process {pid}")
+
+
+def gone(pid: int) -> bool:
+    """Whether a process runs no more; a dead one that waits to be collected does not. The system is asked, once."""
+    return sail.start_time(pid) is None
+
+
+def command(process: psutil.Process | None) -> str:
+    """The command line of a process, "" once it has ended: that may happen between finding it and asking."""
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline()) if process else ""
+    return ""
+
+
+def parent(process: psutil.Process) -> psutil.Process | None:
+    """The process that started it; None once either has ended."""
+    with contextlib.suppress(psutil.Error):
+        return process.parent()
+    return None

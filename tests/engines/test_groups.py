@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import psutil
-from homes import until
+from homes import gone, until
 
 from loam_lab.engines import groups
 
@@ -17,7 +17,7 @@ time.sleep(60)
 
 
 def alive(pids):
-    return [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+    return [pid for pid in pids if not gone(pid)]
 
 
 def test_nothing_of_it_runs_when_it_returns():
@@ -42,6 +42,6 @@ def test_a_group_that_is_gone_is_no_error():
 def test_the_dead_of_a_group_do_not_hold_it_up(monkeypatch):
     monkeypatch.setattr(groups, "_GONE_SECONDS", 60.0)
     leader = subprocess.Popen(["true"], start_new_session=True)
-    until(lambda: psutil.Process(leader.pid).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: gone(leader.pid))
     groups.end(leader.pid)
     leader.wait()

@@ -9,8 +9,8 @@ import threading
 import time
 
 import nbformat
-import psutil
 import pytest
+from homes import gone
 from notebooks_of import notebook_of
 
 from loam_lab.engines import files, notebook_file
@@ -58,10 +58,6 @@ def started(tmp_path, source, **options):
 
 def kept(tmp_path):
     return nbformat.read(tmp_path / "left" / "executed.ipynb", as_version=4)
-
-
-def gone(pid):
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_outputs_cells_and_progress_are_told_as_they_come_and_kept(tmp_path):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import venv
 
 import psutil
 import pytest
+from homes import kill
 
 from loam_lab import errors
 from loam_lab.engines import sail
@@ -47,8 +47,7 @@ def test_a_pid_that_is_used_again_is_not_ours():
 
 def test_a_killed_sail_is_not_alive(new_sail):
     one = new_sail()
-    os.kill(one.pid, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(one.pid)] if psutil.pid_exists(one.pid) else [], timeout=5)
+    kill(one.pid)
     assert not sail.alive(one.pid, one.started)
 
 

@@ -1,12 +1,11 @@
 """Prepared processes: two at most, the one that was used least recently makes room, and none outlives its use."""
 
-import os
 import socket
 import sys
 
 import psutil
 import pytest
-from homes import until
+from homes import command, gone, until
 
 from loam_lab.engines import attempt
 from loam_lab.engines.spares import Forked, Spares
@@ -35,8 +34,8 @@ def spares():
 
 
 def prepared_here():
-    found = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
-    return {child.pid for child in found if "loam_lab.engines.nursery" in " ".join(child.cmdline())}
+    found = [child for child in psutil.Process().children() if not gone(child.pid)]
+    return {child.pid for child in found if "loam_lab.engines.nursery" in command(child)}
 
 
 def test_the_one_that_was_used_least_recently_makes_room(spares, interpreter):
@@ -80,6 +79,6 @@ def test_closed_spares_leave_no_process(spares, interpreter):
     one = spares.prepare(interpreter("a"))
     [pid] = until(prepared_here)
     spares.close()
-    assert not psutil.pid_exists(pid) or os.waitpid(pid, os.WNOHANG)
+    assert gone(pid)
     assert spares.prepare(interpreter("a")) is None
     assert one.fork(0, cwd="/", env={}) is None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
-import threading
 from time import monotonic
 
-import psutil
+from homes import kill
 from jupyter_client import KernelManager
 
 from loam_lab import config, connect
@@ -46,8 +43,7 @@ class Home:
         return next(process["pid"] for process in found["processes"] if process["name"] == name)
 
     def kill(self, name):
-        os.kill(pid := self.pid(name), signal.SIGKILL)
-        _gone(pid)
+        kill(self.pid(name))
 
     def runs(self, limit=50):
         return list(self.jobs.list(api.ListRequest(limit=limit)).jobs)
@@ -77,16 +73,6 @@ class Home:
         if self.path.exists():
             self.loam("up")
             self.loam("down", "--force")
-
-
-def _gone(pid, seconds=10):
-    """Wait until a killed process has let go of everything: it is no more, or waits to be collected."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        end = monotonic() + seconds
-        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-            assert monotonic() < end
-            threading.Event().wait(0.01)
 
 
 class Said:

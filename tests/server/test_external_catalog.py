@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from homes import Home, until
+from homes import Home, command, until
 
 from loam_lab.errors import Invalid
 
@@ -42,7 +42,7 @@ def test_runs_and_commands_use_it_and_its_credential_is_on_no_command_line(tmp_p
         assert not home.program("catalog")
         [said] = [p for p in home.here("status", "--json").json["processes"] if p["name"] == "catalog"]
         assert (said["state"], said["endpoint"]) == ("external", catalog)
-        commands = [" ".join(process.cmdline()) for process in home.processes()]
+        commands = [command(process) for process in home.processes()]
         assert commands
         assert TOKEN not in " ".join(commands)
         kept = [path for path in home.path.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]

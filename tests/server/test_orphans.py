@@ -7,7 +7,7 @@ import textwrap
 import time
 
 import pytest
-from homes import kill, until
+from homes import command, kill, parent, until
 
 from loam_lab import config
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
@@ -83,7 +83,7 @@ def test_a_child_whose_worker_was_killed_is_ended_although_it_does_not_listen(ho
 
 def _children(home):
     """The children of runs: started anew, or forked by the process that prepares them."""
-    forked = [one for one in home.processes("engines.nursery") if "engines.nursery" in " ".join(one.parent().cmdline())]
+    forked = [one for one in home.processes("engines.nursery") if "engines.nursery" in command(parent(one))]
     return home.processes("loam_lab.engines.child") + forked
 
 
