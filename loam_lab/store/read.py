@@ -22,11 +22,11 @@ class Reader:
         self._q = queries()
 
     def select(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[rows.Row]:
-        """Every row of a statement of queries.sql."""
+        """Every row of a statement of queries/."""
         return self._db.execute(self._q[query], parameters).fetchall()
 
     def select_one(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> rows.Row | None:
-        """The first row of a statement of queries.sql, or None."""
+        """The first row of a statement of queries/, or None."""
         found: rows.Row | None = self._db.execute(self._q[query], parameters).fetchone()
         return found
 

@@ -1,4 +1,7 @@
-"""Read the statements by name, from queries.sql and schedules.sql. Column lists are joined in here only."""
+"""Read the statements by name, from all files of queries/. Column lists are joined in here only.
+
+A file there has one noun; names in braces stand for lists: {head} is the column list of a job's head.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ BACKFILL = (
     "seq, b.id, b.schedule, b.first, b.last, b.concurrency, b.state, b.total, b.made, b.next_at, b.actor, b.created_at"
 )
 _LISTS = {"{head}": HEAD, "{waiting}": WAITING, "{schedule}": SCHEDULE, "{backfill}": BACKFILL}
-_FILES = ("queries.sql", "schedules.sql")
 _NAMED = re.compile(r"^-- (\w+) --\n(.*?)(?=^-- \w+ --\n|\Z)", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 
@@ -27,9 +29,8 @@ _COMMENT = re.compile(r"--[^\n]*")
 @cache
 def queries() -> dict[str, str]:
     """Every statement by its name."""
-    folder = resources.files("loam_lab.store")
-    text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES)
-    return {name: _filled(_COMMENT.sub("", body).strip()) for name, body in _NAMED.findall(text)}
+    texts = [text for _, text in _files("queries")]
+    return {name: _filled(_COMMENT.sub("", body).strip()) for text in texts for name, body in _NAMED.findall(text)}
 
 
 def _filled(statement: str) -> str:
@@ -40,6 +41,10 @@ def _filled(statement: str) -> str:
 
 def migrations() -> list[tuple[int, str]]:
     """The migrations in order: (version, script)."""
-    folder = resources.files("loam_lab.store").joinpath("migrations")
-    scripts = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(name[:4]), folder.joinpath(name).read_text(encoding="utf-8")) for name in scripts]
+    return [(int(name[:4]), text) for name, text in _files("migrations")]
+
+
+def _files(folder: str) -> list[tuple[str, str]]:
+    """The SQL files of a folder in order: (name, text)."""
+    found = [one for one in resources.files("loam_lab.store").joinpath(folder).iterdir() if one.name.endswith(".sql")]
+    return [(one.name, one.read_text(encoding="utf-8")) for one in sorted(found, key=lambda one: one.name)]

@@ -90,7 +90,7 @@ class Tx(Reader):
         self._followed = followed
 
     def execute(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> int:
-        """Run a statement of queries.sql that changes rows; returns how many."""
+        """Run a statement of queries/ that changes rows; returns how many."""
         return self._db.execute(self._q[query], parameters).rowcount
 
     def add(self, new: NewJob, change: Change, *, waits: bool = True) -> Job:

@@ -14,7 +14,7 @@ from loam_lab.store import rows
 
 NOW = 1_800_000_000_000
 INSTANTS = some.integers(1, NOW)
-# The columns of `lease_alike` and `end_alike` in queries.sql.
+# The columns of `lease_alike` and `end_alike` in queries/jobs.sql.
 LEASE = {"state", "epoch", "lease_until", "lease_ms", "worker", "attached", "engine_open", "attempts", "started_at"}
 SUCCESS = {"state", "epoch", "lease_until", "finished_at", "error"}
 TERMS = {"worker": "w", "lease_ms": 30_000, "now": NOW, "versions": "v"}

@@ -109,7 +109,7 @@ MUTANTS = {
     "turns not taken": ("core/picking.py", "(active + 1, following.rank", "(active, following.rank", [QUEUES]),
     "synchronous is normal": ("store/sqlite.py", "synchronous = FULL", "synchronous = NORMAL", [CRASHES]),
     "fence of many dropped": (
-        "store/queries.sql",
+        "store/queries/jobs.sql",
         "j.epoch = :epoch AND j.attempt_epoch = :epoch",
         ":epoch = :epoch",
         [TOGETHER, MODEL],

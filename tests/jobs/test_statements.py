@@ -7,6 +7,7 @@ might let it use that. That takes 0.3 ms for an UPDATE of jobs, six times what t
 import re
 import sqlite3
 from contextlib import suppress
+from importlib import resources
 
 import pytest
 
@@ -38,3 +39,10 @@ def test_a_statement_is_prepared_once(prepared, name):
         runs.append(len(seen))
     assert runs[0] > 0, "it is seen"
     assert runs[1:] == [0, 0]
+
+
+def test_no_name_stands_twice():
+    """The later one would quietly take its place."""
+    folder = resources.files("loam_lab.store").joinpath("queries")
+    names = re.findall(r"^-- (\w+) --$", "\n".join(one.read_text("utf-8") for one in folder.iterdir()), re.MULTILINE)
+    assert sorted(names) == sorted(queries())
