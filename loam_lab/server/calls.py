@@ -83,18 +83,13 @@ class Calls:
 
         Leases are kept by name only, since what they carry is in the store already.
         """
-        request_id: str = getattr(request, "request_id", "")
-        check.text(request_id, field="request_id", most=100)
-        digest = hashlib.blake2s(type(request).__name__.encode() + request.to_binary()).digest()
+        request_id, digest = _named_by(request)
 
         def run(tx: Tx) -> Reply[M]:
             if found := tx.request(who.namespace, request_id):
-                if found[0] != digest:
-                    raise Invalid(
-                        f"request_id {request_id!r} was used for another request; use a new one", field="request_id"
-                    )
+                message = _first_answer(found, request_id, digest, reply)
                 before = self._granted_before(tx, who, json.loads(found[2])) if found[2] else ()
-                return Reply(reply.from_binary(found[1]), before, self._session_of, in_short=in_short)
+                return Reply(message, before, self._session_of, in_short=in_short)
             answer, granted = operation(tx)
             if keeps(granted):
                 leased = json.dumps(named(granted)) if granted else ""
@@ -102,6 +97,12 @@ class Calls:
             return Reply(answer, granted, self._session_of, in_short=in_short)
 
         return run
+
+    def _before(self, who: Principal, request: Message, reply: type[M]) -> M | None:
+        """The first answer to a request that came before, for what is done before it is recorded with `_once`."""
+        request_id, digest = _named_by(request)
+        found = self.store.read(lambda reader: reader.request(who.namespace, request_id))
+        return _first_answer(found, request_id, digest, reply) if found else None
 
     def _granted_before(self, tx: Tx, who: Principal, kept: dict[str, Any]) -> list[Granted]:
         """The leases of a first answer as they were then; those of jobs that were deleted since are left out."""
@@ -120,6 +121,19 @@ class Calls:
     def _session_of(self, job_id: str, epoch: int) -> str:
         """The engine session of an attempt, a secret."""
         return ids.session_id(self._session_secret, job_id, epoch)
+
+
+def _named_by(request: Message) -> tuple[str, bytes]:
+    """The id of a request, and the digest of all that it asks for."""
+    request_id: str = getattr(request, "request_id", "")
+    check.text(request_id, field="request_id", most=100)
+    return request_id, hashlib.blake2s(type(request).__name__.encode() + request.to_binary()).digest()
+
+
+def _first_answer(found: tuple[bytes, bytes, str], request_id: str, digest: bytes, reply: type[M]) -> M:
+    if found[0] != digest:
+        raise Invalid(f"request_id {request_id!r} was used for another request; use a new one", field="request_id")
+    return reply.from_binary(found[1])
 
 
 def batch(count: int, *, field: str, least: int = 0) -> None:

@@ -34,6 +34,8 @@ class Force(Calls):
     def restart_engine(self, request: api.RestartEngineRequest, ctx: Context, /) -> api.RestartEngineResponse:
         """Start the engine of a run that is still cancelling anew; with `look_only`, only name the runs this fails."""
         who = self._who(ctx.request_headers)
+        if before := self._before(who, request, api.RestartEngineResponse):
+            return before
 
         def look(reader: Reader) -> tuple[str, api.RestartEngineResponse]:
             job = reader.job(who.namespace, reader.full_id(who.namespace, id_prefix(request.job_id)))
@@ -45,11 +47,12 @@ class Force(Calls):
             return endpoint, api.RestartEngineResponse(jobs=hurt, foreign=len(others) - len(hurt))
 
         endpoint, reply = self.store.read(look)
-        if not request.look_only:
-            if self._restarts is None:
-                raise Unavailable("this server starts no engines; restart the cluster that the run uses")
-            self._restarts.restart_engine(endpoint)
-        return reply
+        if request.look_only:
+            return reply
+        if self._restarts is None:
+            raise Unavailable("this server starts no engines; restart the cluster that the run uses")
+        self._restarts.restart_engine(endpoint)
+        return self._once(who, request, lambda tx: reply, api.RestartEngineResponse)
 
     def _refuse_unless_stuck(self, reader: Reader, job: Job, *, is_open: bool) -> None:
         if job.state is not State.RUNNING or not is_open:

@@ -1,10 +1,10 @@
 """Restarting an engine that does not let go of a cancelled run: when it is allowed, and whom it hurts."""
 
 import pytest
-from asking import attached, enqueue, get, lease, spec
+from asking import attached, complete, enqueue, get, lease, spec
 from protobuf import Oneof
 
-from loam_lab.errors import Conflict, Unavailable
+from loam_lab.errors import Conflict, Invalid, Unavailable
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server.force import FORCE_AFTER_MS
@@ -38,6 +38,22 @@ def test_it_is_refused_until_the_run_was_asked_to_stop_and_had_its_time(lab, job
     lab.clock.advance(1)
     jobs.restart_engine(api.RestartEngineRequest(job_id=token.job_id))
     assert desk.restarted == ["sc://x"]
+
+
+def test_a_repeat_gets_the_first_answer_and_restarts_nothing(lab, jobs):
+    """The run has ended by then: its sender would read that nothing was restarted."""
+    desk = lab.service._restarts = Desk()
+    token, beside = attached(jobs), attached(jobs, "beside", "kernel-2")
+    jobs.cancel(api.CancelRequest(job_ids=[token.job_id]))
+    lab.clock.advance(FORCE_AFTER_MS)
+    request = api.RestartEngineRequest(request_id="once", job_id=token.job_id)
+    first = jobs.restart_engine(request)
+    complete(jobs, token, "cancelled")
+    assert get(jobs, token.job_id).job.state is pb.JobState.CANCELLED
+    assert jobs.restart_engine(request) == first
+    assert ([job.id for job in first.jobs], desk.restarted) == ([beside.job_id], ["sc://x"])
+    with pytest.raises(Invalid, match="was used for another request"):
+        jobs.restart_engine(api.RestartEngineRequest(request_id="once", job_id=beside.job_id))
 
 
 def test_a_look_names_the_runs_that_it_would_fail_and_counts_those_of_others(lab, jobs):
