@@ -57,7 +57,8 @@ class Tidy:
         store, keep = self._store, self._keep
         self._gradually(lambda: store.write(lambda tx: tx.forget_requests(tx.now - _DAY_MS, _RECORDS)))
         store.write(lambda tx: outbox.forget(tx, tx.now - 30 * _DAY_MS))
-        self._gradually(self._delete_surplus)
+        surplus = retention.Surplus(keep)
+        self._gradually(lambda: self._delete(surplus))
         self._gradually(lambda: store.write(lambda tx: retention.forget_events(tx, keep, _RECORDS)))
 
     def _gradually(self, batch: Callable[[], int]) -> None:
@@ -68,9 +69,9 @@ class Tidy:
                 return
             self._rest(max(_REST_S, _REST * (time.perf_counter() - begun)))
 
-    def _delete_surplus(self) -> int:
+    def _delete(self, surplus: retention.Surplus) -> int:
         store, now = self._store, self._store.now()
-        jobs = store.read(lambda reader: retention.surplus(reader, self._keep, now, _RUNS))
+        jobs = store.read(lambda reader: surplus.take(reader, now, _RUNS))
         if jobs:
             freed = store.write(
                 lambda tx: [h for job in jobs for h in retention.delete(tx, job, purge=False, actor="retention")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loam_lab.core.job import EventKind, Job
@@ -74,23 +75,41 @@ class Policy:
     event_count: int = 0
 
 
-def surplus(reader: Reader, policy: Policy, now: int, limit: int) -> list[Job]:
-    """The oldest ended jobs that a policy gives up, at most `limit`; live jobs are never among them."""
-    if policy.age_ms and (old := _oldest(reader, now - policy.age_ms, limit)):
-        return old
-    if policy.count and (over := _number(reader, "count_ended") - policy.count) > 0:
-        return _oldest(reader, _NEVER, min(over, limit))
-    if policy.size_bytes and _number(reader, "bytes_kept") > policy.size_bytes:
-        return _oldest(reader, _NEVER, limit)
-    return []
+class Surplus:
+    """The oldest ended jobs that a policy gives up, in batches to be deleted; live jobs are never among them.
+
+    All that is kept is counted once, which takes longer than many batches. What ends meanwhile is for the next Surplus.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._over: tuple[int, int] | None = None  # jobs, bytes
+
+    def take(self, reader: Reader, now: int, limit: int) -> list[Job]:
+        """The next `limit` of them at most; none: that was all."""
+        policy = self._policy
+        if policy.age_ms and (old := _oldest(reader, now - policy.age_ms, limit)):
+            return old
+        jobs, size = self._over or (
+            _number(reader, "count_ended") - policy.count if policy.count else 0,
+            _number(reader, "bytes_kept") - policy.size_bytes if policy.size_bytes else 0,
+        )
+        taken: list[Job] = []
+        for job in _oldest(reader, _NEVER, limit):
+            if jobs <= 0 and size <= 0:
+                break
+            taken.append(job)
+            jobs, size = jobs - 1, size - _number(reader, "bytes_of", {"seq": job.seq})
+        self._over = jobs, size
+        return taken
 
 
 def _oldest(reader: Reader, before: int, limit: int) -> list[Job]:
     return [rows.job(row) for row in reader.select("oldest_ended", (before, limit))]
 
 
-def _number(reader: Reader, query: str) -> int:
-    return int(reader.select(query)[0][0])
+def _number(reader: Reader, query: str, parameters: Mapping[str, object] | Sequence[object] = ()) -> int:
+    return int(reader.select(query, parameters)[0][0])
 
 
 def is_needed(tx: Tx, sha256: str) -> bool:

@@ -1,6 +1,8 @@
 """Retention by age, count and bytes: never a live run, a tombstone for each, in batches."""
 
 import time
+from collections import Counter
+from unittest.mock import patch
 
 import pytest
 from asking import MINUTE, complete, enqueue, events, lease, spec, state
@@ -9,6 +11,7 @@ from protobuf import Oneof
 from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server.tidy import Tidy
+from loam_lab.store.read import Reader
 from loam_lab.store.retention import Policy
 from loam_lab.testing import Lab
 
@@ -64,11 +67,29 @@ def test_by_count_in_batches(keeping):
 
 def test_by_bytes(keeping):
     lab = keeping(size_bytes=500_000)
+    ids = []
     for _ in range(4):
-        run(lab, 100, output=b'{"text": "%s"}' % (b"x" * 2_000))
+        ids += run(lab, 100, output=b'{"text": "%s"}' % (b"x" * 1_986))  # 2,000 bytes, and two of its payload
         lab.clock.advance(MINUTE)
     lab.tidy()
-    assert 0 < len(kept(lab)) <= 250
+    assert kept(lab) == set(ids[-250:]), "the oldest went, and no more of them than must"
+
+
+def test_all_that_is_kept_is_counted_once_however_many_go(keeping):
+    """With a million runs a count takes as long as many batches: a store that fills would never be caught up with."""
+    lab = keeping(size_bytes=1, count=150)
+    run(lab, 300)
+    counted, select = Counter(), Reader.select
+
+    def noting(reader, query, *given):
+        counted[query] += 1
+        return select(reader, query, *given)
+
+    with patch.object(Reader, "select", noting):
+        lab.tidy()
+    assert kept(lab) == set()
+    assert counted["oldest_ended"] >= 6
+    assert (counted["count_ended"], counted["bytes_kept"]) == (1, 1)
 
 
 def test_old_events_go_by_age_and_by_count(keeping):

@@ -15,6 +15,12 @@ SELECT (SELECT coalesce(sum(length(output)), 0) FROM outputs)
      + (SELECT coalesce(sum(length(payload)), 0) FROM bodies)
      + (SELECT coalesce(sum(size), 0) FROM blobs);
 
+-- bytes_of --
+-- What a job has of them.
+SELECT (SELECT coalesce(sum(length(output)), 0) FROM outputs WHERE seq = :seq)
+     + (SELECT coalesce(sum(length(payload)), 0) FROM bodies WHERE seq = :seq)
+     + (SELECT coalesce(sum(size), 0) FROM blobs WHERE seq = :seq);
+
 -- bury --
 UPDATE jobs SET tombstone = 1, is_dead = 0, error = '' WHERE seq = ? AND finished_at IS NOT NULL;
 
