@@ -19,7 +19,7 @@ from time import monotonic
 from typing import IO, Any
 
 from loam_lab import errors
-from loam_lab.engines import attempt
+from loam_lab.engines import attempt, groups
 from loam_lab.engines.nursery import MOST_BYTES
 
 MOST = 2
@@ -121,13 +121,13 @@ class Prepared:
         return child
 
     def close(self) -> None:
-        """End it, and what runs in its children."""
+        """End it, and what runs in its children; it is gone when this returns."""
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2.0)
         if self._process.poll() is None:
-            self._process.kill()
+            groups.end(self._process.pid)
 
     def _hear(self) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -146,8 +146,7 @@ class Prepared:
             left = list(self._children.values())
             self._children.clear()
         for child in left:  # nobody sees them end any more: they are ended
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, 9)
+            groups.end(child.pid)
             child.end(-9)
 
     def _note_end(self, pid: int, code: int) -> None:

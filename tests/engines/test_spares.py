@@ -82,3 +82,14 @@ def test_closed_spares_leave_no_process(spares, interpreter):
     assert gone(pid)
     assert spares.prepare(interpreter("a")) is None
     assert one.fork(0, cwd="/", env={}) is None
+
+
+def test_one_that_never_gets_ready_is_ended_with_what_it_started(spares, tmp_path):
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nsleep 60\n")
+    slow.chmod(0o755)
+    spares.prepare(str(slow))
+    [pid] = until(prepared_here)
+    [below] = until(psutil.Process(pid).children)
+    spares.close()
+    assert [gone(one) for one in (pid, below.pid)] == [True, True]
