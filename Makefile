@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 RUN    := env -u LOAM_URL -u LOAM_TOKEN
 NODE   := cd labextension && PATH="$(CURDIR)/$(BIN):$$PATH"
 PYTEST := $(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not faults"
-# Tests of rules and records, which wait for little: they run beside the others, which start processes and browsers.
-RULES  := tests/core tests/house tests/jobs tests/schedules tests/tables tests/tasks
+# About half of the tests by their time, with no browser among them: they run beside the others.
+BESIDE := tests/core tests/house tests/jobs tests/schedules tests/tables tests/tasks tests/worker tests/cli
 
 .PHONY: help demo lab test check gen bench cover test-faults test-versions bench-scheduler clean
 
@@ -59,10 +59,10 @@ lab: $(VENV)/.lab
 	$(RUN) LOAM_HOME="$(CURDIR)/.loam/lab" $(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks notebooks/01_first_run.ipynb
 
 test: check chromium
-	@mkdir -p .loam && rm -f .loam/rules.log
-	@$(PYTEST) $(RULES) >.loam/rules.log 2>&1 & rules=$$!; \
-	  $(PYTEST) $(RULES:%=--ignore=%); others=$$?; \
-	  wait $$rules; rules=$$?; echo; echo "== $(RULES)"; cat .loam/rules.log; exit $$((rules ? rules : others))
+	@mkdir -p .loam && rm -f .loam/beside.log
+	@$(PYTEST) $(BESIDE) >.loam/beside.log 2>&1 & beside=$$!; \
+	  $(PYTEST) $(BESIDE:%=--ignore=%); others=$$?; \
+	  wait $$beside; beside=$$?; echo; echo "== $(BESIDE)"; cat .loam/beside.log; exit $$((beside ? beside : others))
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
