@@ -136,7 +136,7 @@ def test_table_list_and_show(home, done):
     assert "3 rows" in said
     assert f"done.py ({done['job']['id'][:13]})" in said
     found = home.loam("table", "show", "lake.cli", "--json").json
-    assert found["snapshots"][0]["runs"] or found["snapshots"][0]
+    assert [run["job_id"] for run in found["snapshots"][0]["runs"]] == [done["job"]["id"]]
 
 
 @pytest.mark.parametrize(

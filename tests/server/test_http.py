@@ -143,7 +143,11 @@ def test_the_curl_line_of_the_docs_works(home):
         ["bash", "-c", text], env={**home.env, "NO_PROXY": "127.0.0.1"}, capture_output=True, text=True, timeout=30
     )
     assert said.returncode == 0, said.stderr
-    assert '"state":"READY"' in said.stdout.replace(" ", "") or '"jobs":[' in said.stdout.replace(" ", "")
+    listed, end = json.JSONDecoder().raw_decode(said.stdout)
+    submitted = json.loads(said.stdout[end:])
+    assert len(listed["jobs"]) <= 3
+    found = home.client().get(api.GetRequest(job_id=submitted["job_id"])).job
+    assert json.loads(found.task.payload)["source"] == "print(spark.range(7).count())"
 
 
 def test_a_program_is_submitted_as_text_and_runs(home):
