@@ -34,7 +34,8 @@ class Force(Calls):
     def restart_engine(self, request: api.RestartEngineRequest, ctx: Context, /) -> api.RestartEngineResponse:
         """Start the engine of a run that is still cancelling anew; with `look_only`, only name the runs this fails."""
         who = self._who(ctx.request_headers)
-        if before := self._before(who, request, api.RestartEngineResponse):
+        before = None if request.look_only else self._before(who, request, api.RestartEngineResponse)
+        if before is not None:
             return before
 
         def look(reader: Reader) -> tuple[str, api.RestartEngineResponse]:
