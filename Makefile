@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 RUN    := env -u LOAM_URL -u LOAM_TOKEN
 NODE   := cd labextension && PATH="$(CURDIR)/$(BIN):$$PATH"
 PYTEST := $(RUN) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not faults"
-# About half of the tests by their time, with no browser among them: they run beside the others.
-BESIDE := tests/core tests/house tests/jobs tests/schedules tests/tables tests/tasks tests/server tests/worker tests/cli
+# About half of the tests by their time: they run beside the others, which load engines and browsers.
+BESIDE := tests/core tests/house tests/jobs tests/schedules tests/tables tests/tasks tests/server tests/cli
 
 .PHONY: help demo lab test check gen bench cover test-faults test-versions bench-scheduler clean
 

@@ -104,7 +104,7 @@ def test_a_hundred_thousand_runs_are_filtered_and_scrolled(reader, full_home):
     began = time.monotonic()
     sidebar.get_by_role("searchbox", name="Filter runs by name").fill("needle")
     expect(sidebar.get_by_role("option", name="needle in the hay")).to_have_count(10)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4
     expect(sidebar.get_by_role("option")).to_have_count(10)
     sidebar.get_by_role("searchbox", name="Filter runs by name").fill("")
     sidebar.get_by_role("button", name="dead letter: show only these").click()

