@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from homes import Home
 from pages import Lab, Tab, chromium
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync --disable-dev-shm-usage"
 )
+expect.set_options(timeout=12_000)  # as pages.py has it for all else: the machine is shared
 
 
 @pytest.fixture(scope="session")

@@ -167,4 +167,4 @@ def test_the_matrix_leads_to_the_run_and_to_the_cell(tab, home, lab):
     page.get_by_role("button", name="Open run").click()
     cells = tab.page.locator(".jp-loam-page:visible").get_by_role("table", name="Cells")
     expect(cells).to_contain_text("failed")
-    until(lambda: cells.get_by_role("row").count() == 3, 5)
+    until(lambda: cells.get_by_role("row").count() == 3)

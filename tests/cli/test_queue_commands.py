@@ -139,4 +139,4 @@ def test_a_waiting_worker_gets_the_next_job_as_soon_as_the_limit_lets_it(home):
         client.complete(
             api.CompleteRequest(completions=[api.Completion(token=first.token, how=Oneof("succeeded", b"1"))])
         )
-        assert len(waiting.result(5).leases) == 1
+        assert len(waiting.result(20).leases) == 1

@@ -87,7 +87,7 @@ def test_trap_09_an_interrupted_call_is_cancelled_not_failed(spark, watched, lon
     end = monotonic() + 20
     stopped = []
     while not stopped and monotonic() < end:
-        stopped = watched.interrupt(tag="loam-cell-7").result(5)
+        stopped = watched.interrupt(tag="loam-cell-7").result(20)
     thread.join(5)
 
     assert type(caught[0]).__name__ == "IllegalArgumentException"
@@ -96,7 +96,7 @@ def test_trap_09_an_interrupted_call_is_cancelled_not_failed(spark, watched, lon
 
 
 def test_another_tag_is_left_alone(watched):
-    assert watched.interrupt(tag="loam-cell-8").result(5) == []
+    assert watched.interrupt(tag="loam-cell-8").result(20) == []
 
 
 def test_a_broken_off_write_commits_nothing_after_the_answer(spark, watched, slow, iceberg, heard):
@@ -127,7 +127,7 @@ def test_a_user_who_interrupts_an_operation_still_gets_the_answer(spark, watched
 def test_an_interrupt_of_a_dead_engine_says_so():
     answer = interrupt.interrupt(f"sc://127.0.0.1:{sail._free_port()}", str(uuid.uuid4()))
     with pytest.raises(errors.Unavailable):
-        answer.result(5)
+        answer.result(20)
 
 
 def test_an_answer_that_does_not_come_is_a_timeout():
@@ -136,4 +136,4 @@ def test_an_answer_that_does_not_come_is_a_timeout():
             f"sc://127.0.0.1:{silent.getsockname()[1]}", str(uuid.uuid4()), deadline_seconds=0.3
         )
         with pytest.raises(TimeoutError, match="no answer to Interrupt in 0.3 s"):
-            answer.result(5)
+            answer.result(20)

@@ -209,7 +209,7 @@ def test_a_waiting_lease_is_woken_when_a_place_is_free(jobs, lab):
     [held] = lease(jobs)
     future = waiting_lease(lab)
     complete(jobs, held.token)
-    assert [one.job.task.name for one in future.result(5)] == ["two"]
+    assert [one.job.task.name for one in future.result(20)] == ["two"]
 
 
 def test_a_waiting_lease_is_woken_when_a_place_of_the_server_is_free(tmp_path):
@@ -219,7 +219,7 @@ def test_a_waiting_lease_is_woken_when_a_place_of_the_server_is_free(tmp_path):
         [held] = lease(lab.jobs, queue="other")
         future = waiting_lease(lab)
         complete(lab.jobs, held.token, "released")
-        assert [one.job.task.name for one in future.result(5)] == ["two"]
+        assert [one.job.task.name for one in future.result(20)] == ["two"]
     finally:
         lab.close()
 
@@ -231,7 +231,7 @@ def test_a_waiting_lease_is_woken_when_the_rate_allows_one_more(tmp_path):
         set_queue(lab.jobs, rate=2, rate_per_ms=1_000)
         assert len(lease(lab.jobs, limit=5)) == 2
         future = waiting_lease(lab)
-        assert len(future.result(5)) == 1
+        assert len(future.result(20)) == 1
     finally:
         lab.close()
 
@@ -241,4 +241,4 @@ def test_a_waiting_lease_is_woken_when_its_queue_goes_on(jobs, lab):
     set_queue(jobs, paused=True)
     future = waiting_lease(lab)
     set_queue(jobs, paused=False)
-    assert len(future.result(5)) == 1
+    assert len(future.result(20)) == 1

@@ -189,7 +189,7 @@ def test_beside_other_work_it_is_left_to_the_writer(tmp_path):
     assert not store.commit_here([(_bring, lambda value: None, lambda error: None)])
     leave.set()
     writing.join(20)
-    until(lambda: store.commit_here([(_bring, lambda value: None, lambda error: None)]), 5)
+    until(lambda: store.commit_here([(_bring, lambda value: None, lambda error: None)]))
     store.close()
 
 

@@ -62,7 +62,7 @@ def test_a_first_signal_finishes_what_runs_and_gives_the_rest_back(server, worke
     answer("done")
     code, said = one.ended()
     assert (code, "drained" in said) == (0, True)
-    assert held.result(timeout=1) == "done"
+    assert held.result(timeout=LIMIT_S) == "done"
     for other in waiting:
         found = get(server, other)
         assert (found.job.state, found.job.attempts) == (pb.JobState.READY, 0)

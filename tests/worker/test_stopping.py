@@ -95,7 +95,7 @@ def test_a_program_that_does_not_heed_a_cancel_is_killed(home, code):
 def test_what_a_cell_started_ends_with_it(home):
     run_id = cell(home, "import subprocess\nprint(subprocess.Popen(['sleep', '987']).pid)")
     assert home.ended(run_id).job.state is S.SUCCEEDED
-    until(lambda: not home.processes("sleep 987"), 5)
+    until(lambda: not home.processes("sleep 987"))
 
 
 def test_a_limit_of_time_counts_for_cells_too(home):
@@ -154,7 +154,7 @@ def test_force_names_whom_it_hurts_and_then_frees_a_run_whose_engine_does_not_an
     home.running(stuck)
     home.running(other)
     cancel(home, stuck)
-    until(lambda: "cancelling" in home.here("run", "show", stuck).out, 5)
+    until(lambda: "cancelling" in home.here("run", "show", stuck).out)
     time.sleep(1.2)  # of the 30 s that a user waits
     said = home.here("run", "cancel", stuck, "--force").out
     assert "nothing was done yet" in said
