@@ -159,7 +159,7 @@ class Home:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 if process.environ().get("TMPDIR") == self.env["TMPDIR"] and process.status() != psutil.STATUS_ZOMBIE:
-                    found += [process] if word in command(process) else []
+                    found += [process] if word in " ".join(process.cmdline()) else []
         return found
 
     def none_left(self, seconds: float = 10.0) -> None:

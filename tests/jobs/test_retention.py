@@ -69,7 +69,7 @@ def test_by_bytes(keeping):
     lab = keeping(size_bytes=500_000)
     ids = []
     for _ in range(4):
-        ids += run(lab, 100, output=b'{"text": "%s"}' % (b"x" * 1_986))  # 2,000 bytes, and two of its payload
+        ids += run(lab, 100, output=b'{"text": "%s"}' % (b"x" * 1_986))  # 2,000 bytes with its payload
         lab.clock.advance(MINUTE)
     lab.tidy()
     assert kept(lab) == set(ids[-250:]), "the oldest went, and no more of them than must"
