@@ -78,29 +78,33 @@ class Policy:
 class Surplus:
     """The oldest ended jobs that a policy gives up, in batches to be deleted; live jobs are never among them.
 
-    All that is kept is counted once, which takes longer than many batches. What ends meanwhile is for the next Surplus.
+    All that is kept is counted once, which takes longer than many batches, and again when others than those that were
+    taken have been deleted. What ends or grows old meanwhile is for the next Surplus.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._over: tuple[int, int] | None = None  # jobs, bytes
+        self._taken = self._cursor = 0
 
     def take(self, reader: Reader, now: int, limit: int) -> list[Job]:
-        """The next `limit` of them at most; none: that was all."""
+        """The next `limit` of them at most, once those before are deleted; none: that was all."""
         policy = self._policy
-        if policy.age_ms and (old := _oldest(reader, now - policy.age_ms, limit)):
+        if self._over is None and policy.age_ms and (old := _oldest(reader, now - policy.age_ms, limit)):
             return old
-        jobs, size = self._over or (
-            _number(reader, "count_ended") - policy.count if policy.count else 0,
-            _number(reader, "bytes_kept") - policy.size_bytes if policy.size_bytes else 0,
-        )
+        if self._over is None or _number(reader, "deleted_since", {"cursor": self._cursor}) != self._taken:
+            self._over = (
+                _number(reader, "count_ended") - policy.count if policy.count else 0,
+                _number(reader, "bytes_kept") - policy.size_bytes if policy.size_bytes else 0,
+            )
+        jobs, size = self._over
         taken: list[Job] = []
         for job in _oldest(reader, _NEVER, limit):
             if jobs <= 0 and size <= 0:
                 break
             taken.append(job)
             jobs, size = jobs - 1, size - _number(reader, "bytes_of", {"seq": job.seq})
-        self._over = jobs, size
+        self._over, self._taken, self._cursor = (jobs, size), len(taken), reader.last_cursor()
         return taken
 
 

@@ -12,7 +12,7 @@ from loam_lab.rpc.loam.jobs.v1 import jobs_pb as pb
 from loam_lab.rpc.loam.jobs.v1 import service_pb as api
 from loam_lab.server.tidy import Tidy
 from loam_lab.store.read import Reader
-from loam_lab.store.retention import Policy
+from loam_lab.store.retention import Policy, Surplus, delete
 from loam_lab.testing import Lab
 
 DAY = 24 * 60 * MINUTE
@@ -90,6 +90,22 @@ def test_all_that_is_kept_is_counted_once_however_many_go(keeping):
     assert kept(lab) == set()
     assert counted["oldest_ended"] >= 6
     assert (counted["count_ended"], counted["bytes_kept"]) == (1, 1)
+
+
+def test_what_somebody_deletes_meanwhile_counts(keeping):
+    lab = keeping()
+    ids = run(lab, 300)
+    surplus = Surplus(Policy(count=150))
+
+    def batch():
+        jobs = lab.store.read(lambda reader: surplus.take(reader, lab.clock.now, 50))
+        lab.store.write(lambda tx: [delete(tx, job, purge=False, actor="retention") for job in jobs])
+        return len(jobs)
+
+    assert batch() == 50
+    lab.jobs.delete(api.DeleteRequest(job_ids=ids[-60:]))
+    assert [batch(), batch()] == [40, 0]
+    assert len(kept(lab)) == 150
 
 
 def test_old_events_go_by_age_and_by_count(keeping):

@@ -74,6 +74,7 @@ def test_a_python_function_is_left_to_its_batch_and_the_run_reads_cancelling(ker
     assert "fresh Spark session" in kernel.run("%loam session new").text()
     fresh = kernel.spark("spark.range(3).count()")
     assert fresh.ok
+    assert home.get(said.run_id).outcome is None, "it did not wait for the old one"
     found = home.ended(said.run_id)
     assert (found.job.state, found.job.attempts) == (pb.JobState.CANCELLED, 1)
 
@@ -87,7 +88,7 @@ def test_a_cancel_from_elsewhere_stops_the_cell(kernel, home, code):
     began = monotonic()
     answer = asked.answer()
 
-    assert monotonic() - began < 10  # as above
+    assert monotonic() - began < 5  # the Python function takes eight, the others minutes
     assert not answer.ok
     found = home.ended(asked.run_id)
     assert (found.job.state, found.job.attempts) == (pb.JobState.CANCELLED, 1)

@@ -21,6 +21,9 @@ SELECT (SELECT coalesce(sum(length(output)), 0) FROM outputs WHERE seq = :seq)
      + (SELECT coalesce(sum(length(payload)), 0) FROM bodies WHERE seq = :seq)
      + (SELECT coalesce(sum(size), 0) FROM blobs WHERE seq = :seq);
 
+-- deleted_since --
+SELECT count(*) FROM events WHERE cursor > :cursor AND kind = 'deleted';
+
 -- bury --
 UPDATE jobs SET tombstone = 1, is_dead = 0, error = '' WHERE seq = ? AND finished_at IS NOT NULL;
 
